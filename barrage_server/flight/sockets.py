@@ -30,6 +30,7 @@ __all__ = [
 
 _FD_DIRECTORIES = (Path("/proc/self/fd"), Path("/dev/fd"))
 _MOST_DESCRIPTORS = 1 << 20
+_DISCARDED_BYTES = 1 << 18
 Address = tuple[str, int]
 
 
@@ -92,8 +93,8 @@ class PortScan:
         self._seen = seen
         return {peer for _, peer in seen.values() if peer is not None}
 
-    def shut(self, peers: Set[str]) -> int:
-        """Shut the connections to those peers; returns their number."""
+    def shut(self, peers: Set[str], *, discard: bool = False) -> int:
+        """Shut the connections to those peers; returns their number. ``discard``: with what came and was not read."""
         count = 0
         for number, (inode, peer) in self._seen.items():
             if peer not in peers:
@@ -102,6 +103,8 @@ class PortScan:
                 if os.fstat(number).st_ino == inode:
                     connection.shutdown(socket.SHUT_RDWR)
                     count += 1
+                    if discard:
+                        _discard(connection)
         return count
 
 
@@ -167,6 +170,13 @@ def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
                 connection.shutdown(socket.SHUT_RDWR)
                 count += 1
     return count
+
+
+def _discard(connection: socket.socket) -> None:
+    """Throw away what has come over a connection that is shut: its owner would read that first."""
+    with suppress(OSError):  # nothing is left
+        while connection.recv_into(bytearray(_DISCARDED_BYTES), flags=socket.MSG_DONTWAIT):
+            pass
 
 
 def _descriptors() -> Iterable[int]:

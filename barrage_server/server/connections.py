@@ -14,9 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Set
 from typing import Final, Protocol
 
+from barrage_server.flight.address_filter import AddressFilter
 from barrage_server.flight.sockets import PortScan, parse_peer, probe_when_silent
 from barrage_server.log import Throttle
 from barrage_server.server.limits import Limits
+from barrage_server.server.log_ins import counted_address
 
 __all__ = ["Connections", "Scan"]
 
@@ -33,8 +35,8 @@ class Scan(Protocol):
     def peers(self, ports: Collection[int], found: Callable[[socket.socket], object]) -> set[str]:
         """The connected peers."""
 
-    def shut(self, peers: Set[str]) -> int:
-        """Shut the connections to those peers."""
+    def shut(self, peers: Set[str], *, discard: bool = False) -> int:
+        """Shut the connections to those peers, and discard what was not read if told."""
 
 
 class Connections:
@@ -60,6 +62,7 @@ class Connections:
         self._scan = PortScan() if scan is None else scan
         self._timer = timer
         self._lock = threading.Lock()
+        self._filter = AddressFilter()
         self._scanning = threading.Lock()  # the watchdog's thread looks, and that which closes the server shuts
         self._known: set[str] = set()
         self._since: dict[str, float] = {}
@@ -73,6 +76,10 @@ class Connections:
         if peer not in self._known:
             with self._lock:
                 self._known.add(peer)
+
+    def is_known(self, peer: str) -> bool:
+        """Whether a call of ``peer`` has shown valid credentials."""
+        return peer in self._known
 
     def tidy(self, now: float) -> None:
         """Look at the connections, and shut those beyond a bound; to be called about once a second, with the time."""
@@ -101,6 +108,21 @@ class Connections:
         """Shut the connection to a peer, if it was there at the last look; whether it was."""
         with self._scanning:
             return self._scan.shut({peer}) > 0
+
+    def end(self, peers: Set[str], addresses: Set[str]) -> None:
+        """Shut the connections to some peers, with what they have sent unread, and those of strangers from some
+        addresses, which may not connect again until they are not named here any more.
+
+        An address of which a connection has shown credentials, such as a proxy's, loses no connections but ``peers``.
+        """
+        with self._lock:
+            known = set(self._known)
+        refused = addresses - {counted_address(peer) for peer in known} if addresses else addresses
+        with self._scanning:
+            self._filter.refuse(self._ports(), refused)  # first: what is shut may connect again at once
+            connected = self._scan.peers(self._ports(), self._prepare)
+            strangers = {peer for peer in connected - known if counted_address(peer) in refused} if refused else set()
+            self._scan.shut(peers | strangers, discard=True)
 
     def shut_strangers(self, seconds: float, now: float) -> None:
         """Shut the connections without credentials that are as old as ``seconds`` at the time ``now``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
@@ -43,6 +44,16 @@ logger = logging.getLogger("barrage_server.server")
 _INTERVAL_SECONDS: Final = 0.01
 _LEAST_JOURNAL_BYTES: Final = 64 << 20
 """Bytes of the journal up to which no checkpoint is made."""
+_UNUSABLE: Final = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EROFS,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+)
+"""Errors of a folder that cannot be used later either, unless it or its rights are changed."""
 _RETRY_SECONDS: Final = 60.0
 """Seconds between attempts at a checkpoint that cannot be written."""
 
@@ -112,7 +123,7 @@ class Durability(CycleLog):
         """The data directory in the folder ``path``, which is made if there is none, for this process alone.
 
         Raises:
-            InvalidRequestError: it is a file.
+            InvalidRequestError: it is a file, or this process may not use or make it, as the system says.
             JournalError: it is damaged, or something else.
             AlreadyExistsError: another server uses it.
             ReadOnlyError: it cannot be written.
@@ -129,7 +140,8 @@ class Durability(CycleLog):
                 lock.close()
                 raise
         except OSError as error:
-            raise ReadOnlyError(f"The data directory cannot be used: {_reason(error)}.") from error
+            text = f"The data directory {shown(str(path))} cannot be used: {_reason(error)}."
+            raise (InvalidRequestError if error.errno in _UNUSABLE else ReadOnlyError)(text) from error
         made._release = lock.close
         return made
 

@@ -18,6 +18,7 @@ from barrage_server.server.connections import Connections
 from barrage_server.server.flight_endpoint import SAME_CONNECTION, FlightEndpoint, TlsIdentity
 from barrage_server.server.front import Front
 from barrage_server.server.server_state import ServerState
+from barrage_server.server.stranger_calls import StrangerCalls
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Watchdog
 from barrage_server.server.web.tls import tls_context
@@ -89,6 +90,13 @@ class Endpoints:
             )
             logger.info(text, most, limits.connections)
         self.strangers = Strangers(limits.handshakes, limits.handshake_seconds, self._connected.shut_strangers)
+        self.stranger_calls = StrangerCalls(
+            limits.stranger_calls_per_second,
+            self._connected.is_known,
+            self._connected.end,
+            server_state.clock,
+            limits.refused_address_seconds,
+        )
         if self.front is Front.GRPC:
             self.port = self._open_grpc(port)
         else:
@@ -151,7 +159,14 @@ class Endpoints:
             if (error.name or "").startswith("barrage_server"):
                 raise
             raise missing_extra(doing, "deephaven", error) from error
-        return DeephavenEndpoint(self._server_state, self.host, self._tls, self._client_roots, self._connected.let_in)
+        return DeephavenEndpoint(
+            self._server_state,
+            self.host,
+            self._tls,
+            self._client_roots,
+            self._connected.let_in,
+            self.stranger_calls,
+        )
 
     def open_deephaven(
         self, port: int | None, web_port: int | None, web_origins: Collection[str]
@@ -276,6 +291,7 @@ class Endpoints:
 
     def close(self, grace: float) -> None:
         """Stop listening. Calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
+        self.stranger_calls.close()
         if self._page is not None:
             self._page.close(grace / 4)
         if self._deephaven is not None:
@@ -299,6 +315,7 @@ class Endpoints:
     def _tidy(self, now: float) -> None:
         self._tidy_server(now)
         self._connected.tidy(now)
+        self.stranger_calls.tidy()
         self.strangers.tidy(now)
 
     def _shut_door(self) -> None:

@@ -53,6 +53,7 @@ _POSITIVE_COUNTS: Final = (
     "connections_per_address",
     "calls_per_connection",
     "failed_log_ins",
+    "stranger_calls_per_second",
     "requests_per_second",
     "total_requests_per_second",
 )
@@ -64,6 +65,7 @@ _TIMES: Final = (
     "handshake_seconds",
     "ledger_seconds",
     "credential_seconds",
+    "refused_address_seconds",
     "idle_stream_seconds",
     "keepalive_seconds",
     "retain_seconds",
@@ -131,6 +133,10 @@ class Limits:
             with valid credentials; then it is shut.
         failed_log_ins: refused credentials of one address a minute; then credentials that were not accepted before are
             refused unseen. At the ports that gRPC serves.
+        stranger_calls_per_second: calls of one address a second without valid credentials, and as many at once; the
+            connection of a further one ends, unless a call on it has shown some. At the ports that gRPC serves.
+        refused_address_seconds: seconds for which such an address may not connect, on Linux. It may, and loses no
+            connection but that, while another one of it has shown valid credentials.
         requests_per_second: calls of one caller a second, and as many at once; further ones are refused. A server that
             accepts every caller has no such bound.
         total_requests_per_second: calls of all callers a second, and as many at once.
@@ -200,6 +206,8 @@ class Limits:
     calls_per_connection: int = 2_000
     credential_seconds: float = 30.0
     failed_log_ins: int = 60
+    stranger_calls_per_second: int = 100
+    refused_address_seconds: float = 60.0
     requests_per_second: int = 20_000
     total_requests_per_second: int = 100_000
     idle_stream_seconds: float = 10.0

@@ -15,7 +15,7 @@ from barrage_server.errors import AuthenticationError, LimitError
 from barrage_server.flight.sockets import parse_peer
 from barrage_server.server.authentication import Credentials
 
-__all__ = ["LogIns"]
+__all__ = ["LogIns", "counted_address"]
 
 _WINDOW: Final = 60.0
 """Seconds over which failures are counted."""
@@ -54,7 +54,7 @@ class LogIns:
             LimitError: the address has shown too many wrong ones; the body is not run.
 
         """
-        address, digest = _address(peer), self._digest(credentials)
+        address, digest = counted_address(peer), self._digest(credentials)
         with self._lock:
             is_new = digest not in self._accepted and digest not in self._pending
             if is_new:
@@ -99,7 +99,7 @@ class LogIns:
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self._key, digest_size=16).digest()
 
 
-def _address(peer: str) -> str:
+def counted_address(peer: str) -> str:
     """What counts as one address: an IPv4 address, or the network of an IPv6 address."""
     parsed = parse_peer(peer)
     if parsed is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
+import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -11,24 +13,31 @@ from benchmarks.loop import Loop
 from tests.faults import raw_http2 as http2
 
 _FLIGHT = "/arrow.flight.protocol.FlightService"
+_ADDRESSES = (f"127.0.0.{number if sys.platform == 'linux' else 1}" for number in itertools.count(2))
+"""Where each attack comes from: Linux has all addresses of this network, other systems have the one of others, too."""
+_PATIENCE = 0.5
+"""Seconds that a connection may take to be made."""
 _SILENT = 200
 _OPEN = 10
 loop = Loop()
 
 
 _held = ExitStack()
+_address = "127.0.0.1"
 
 
 @loop.function
 def gather(port: int) -> None:
-    """Open the silent connections, and those with handshakes that say nothing."""
+    """Take another address; open the silent connections, and those with handshakes that say nothing."""
+    global _address
+    _address = next(_ADDRESSES)
     for _ in range(_SILENT):
-        _held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+        _held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(_address, 0)))
     handshake = http2.headers(f"{_FLIGHT}/Handshake")
     for _ in range(_OPEN):
-        connection = _held.enter_context(http2.connect(port))
-        calls = (http2.frame(http2.HEADERS, http2.END_HEADERS, number, handshake) for number in range(1, 201, 2))
-        with suppress(OSError):
+        with suppress(OSError):  # the address may be refused by now
+            connection = _held.enter_context(http2.connect(port, _address))
+            calls = (http2.frame(http2.HEADERS, http2.END_HEADERS, number, handshake) for number in range(1, 201, 2))
             connection.sendall(b"".join(calls))
 
 
@@ -38,7 +47,7 @@ def attack(port: int, seconds: float) -> int:
     end = time.monotonic() + seconds
     made = 0
     while True:
-        with suppress(OSError), http2.connect(port) as connection:
+        with suppress(OSError), http2.connect(port, _address, timeout=_PATIENCE) as connection:
             made += _resets(connection, end)
         if time.monotonic() > end:
             return made

@@ -42,9 +42,9 @@ def headers(method: str, *more: tuple[str, str]) -> bytes:
     return b"".join(b"\0" + _string(name) + _string(value) for name, value in fields)
 
 
-def connect(port: int) -> socket.socket:
-    """A connection that has said hello."""
-    connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+def connect(port: int, source: str = "127.0.0.1", timeout: float = 20) -> socket.socket:
+    """A connection from the address ``source`` that has said hello."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=timeout, source_address=(source, 0))
     connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
     return connection
 

@@ -34,7 +34,7 @@ class Wires:
         self.looks += 1
         return set(self.peers_now)
 
-    def shut(self, peers: Set[str]) -> int:
+    def shut(self, peers: Set[str], *, discard: bool = False) -> int:
         self.ended |= peers
         self.peers_now -= peers
         return len(peers)

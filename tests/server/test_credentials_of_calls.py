@@ -55,7 +55,8 @@ def guarded(
     if authority is not None:
         issued = authority.issue_cert("localhost", "127.0.0.1")
         tls = b"".join(part.bytes() for part in issued.cert_chain_pems), issued.private_key_pem.bytes()
-    limits = Limits(failed_log_ins=1_000_000)  # every refusal here is one, and all come from one address
+    # every refusal here is one, and all come from one address
+    limits = Limits(failed_log_ins=1_000_000, stranger_calls_per_second=1_000_000)
     accepted = credentials(tmp_path_factory.mktemp("credentials") / "credentials.toml")
     ports: dict[str, Any] = {"deephaven_port": 0, "deephaven_web_port": 0}
     with Server(token=accepted, tls=tls, front=request.param, limits=limits, **ports) as server:

@@ -168,6 +168,22 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) in (["letter.txt"], ["letter.txt", "lock"])
 
 
+def test_a_folder_that_cannot_be_made_is_a_wrong_argument_and_a_full_disk_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`serve` tells them apart by its exit code: a supervisor starts it anew after the latter alone."""
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidRequestError, match="cannot be used: Not a directory"):
+        bs.Server(data_dir=tmp_path / "file" / "data")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(ReadOnlyError, match="cannot be used: No space left"):
+        bs.Server(data_dir=tmp_path / "data")
+
+
 def test_only_a_server_with_a_data_directory_has_durable_tables(folder: Path) -> None:
     with bs.Server() as server, pytest.raises(InvalidRequestError, match="no data directory"):
         server.create_table("t", SCHEMA, durable=True)

@@ -24,6 +24,7 @@ from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import TableService
 from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.server_state import ServerState
+from barrage_server.server.stranger_calls import StrangerCalls
 
 if TYPE_CHECKING:
     from barrage_server.server.deephaven.web_endpoint import WebEndpoint
@@ -47,6 +48,7 @@ class DeephavenEndpoint:
         tls: certificate chain and key, PEM.
         client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
         let_in: called with the peer of each call over gRPC with valid credentials.
+        strangers: counts the others; ``None``: they are not counted.
 
     Attributes:
         flight_port: the port for plain Flight clients; ``None`` without.
@@ -65,6 +67,7 @@ class DeephavenEndpoint:
         tls: tuple[bytes, bytes] | None,
         client_roots: bytes | None = None,
         let_in: Callable[[str], object] = lambda _: None,
+        strangers: StrangerCalls | None = None,
     ) -> None:
         self.flight_port: int | None = None
         self.port: int | None = None
@@ -73,6 +76,7 @@ class DeephavenEndpoint:
         self._tls = tls
         self._client_roots = client_roots
         self._let_in = let_in
+        self._strangers = strangers
         self._web_origins: Collection[str] = ()
         self._plain: PlainService | None = None
         self._state = EndpointState(server_state)
@@ -187,10 +191,16 @@ class DeephavenEndpoint:
 
     async def _listen(self, service: DeephavenService, port: int, *, is_plain: bool) -> int:
         limits = self._state.server_state.limits
-        grpc_endpoint = GrpcEndpoint(service, service.names, limits, is_plain=is_plain, let_in=self._let_in)
+        grpc_endpoint = GrpcEndpoint(
+            service, service.names, limits, is_plain=is_plain, let_in=self._let_in, strangers=self._counted_strangers
+        )
         bound = await grpc_endpoint.start(_bracketed(self._host), port, self._tls, self._client_roots)
         self._fronts.append(grpc_endpoint)
         return bound
+
+    def _counted_strangers(self) -> StrangerCalls | None:
+        """What counts calls without credentials; ``None`` while no call needs any."""
+        return None if self._state.authentication.is_open else self._strangers
 
     async def _open(self, port: int | None, web_port: int | None) -> None:
         if port is not None:

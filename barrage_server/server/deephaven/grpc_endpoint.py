@@ -18,10 +18,12 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.process import most_connections
-from barrage_server.server.deephaven.call import Call, Service, Status
+from barrage_server.server.deephaven.call import CODES, Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
+from barrage_server.server.deephaven.service import AUTHORIZATION
 from barrage_server.server.limits import Limits
 from barrage_server.server.stall import StallWatch
+from barrage_server.server.stranger_calls import StrangerCalls
 from barrage_server.server.web.tls import tls_context
 from barrage_server.wire.families import ClientFamily
 
@@ -39,6 +41,8 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
 )
+_REFUSALS: Final = (CODES["UNAUTHENTICATED"], CODES["RESOURCE_EXHAUSTED"])
+"""How a call ends whose credentials are wrong, or not looked at."""
 _OURS: Final = ("/io.deephaven.", "/arrow.flight.")
 _VIEWPORT_HEADER: Final = "barrage-viewport"
 _NEWS_SECONDS: Final = 0.05
@@ -61,6 +65,7 @@ class GrpcCall(Call):
 
     Attributes:
         is_broken: whether its connection broke within an operation: gRPC is about to cancel the call.
+        is_let_in: whether it has shown good credentials.
 
     """
 
@@ -83,6 +88,7 @@ class GrpcCall(Call):
         self._let_in = let_in
         self.stall = StallWatch(time.monotonic)
         self.is_broken = False
+        self.is_let_in = False
         self._context = context
         self._slow_client_seconds = slow_client_seconds
 
@@ -94,7 +100,13 @@ class GrpcCall(Call):
 
     def let_in(self) -> None:
         """The call has shown good credentials."""
+        self.is_let_in = True
         self._let_in(self.peer)
+
+    @property
+    def shows_credentials(self) -> bool:
+        """Whether it has credentials, good or not."""
+        return AUTHORIZATION in self.metadata or bool(self.identity)
 
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
@@ -149,6 +161,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         limits: those of the server.
         is_plain: whether all clients are plain Flight clients, rather than Deephaven's.
         let_in: called with the peer of each call with valid credentials.
+        strangers: returns what counts the others; ``None`` while no call needs credentials.
 
     """
 
@@ -160,17 +173,19 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         *,
         is_plain: bool = False,
         let_in: Callable[[str], object] = lambda _: None,
+        strangers: Callable[[], StrangerCalls | None] = lambda: None,
     ) -> None:
         self._limits = limits
         self._service = service
         self._names = names
         self._is_plain = is_plain
         self._let_in = let_in
+        self._strangers = strangers
         self._server: grpc.aio.Server | None = None
         self._certificate: Any = None
         self._client_roots: bytes | None = None
         self._health = health.aio.HealthServicer()
-        self._own = GrpcServices(limits.handshakes, limits.handshake_seconds)
+        self._own = GrpcServices(limits.handshakes, limits.handshake_seconds, strangers)
 
     async def start(
         self, host: str, port: int, tls: tuple[bytes, bytes] | None, client_roots: bytes | None = None
@@ -233,6 +248,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             first_seconds=self._limits.idle_stream_seconds,
             is_plain=self._is_plain,
             let_in=self._let_in,
+            strangers=self._strangers(),
         )
         return grpc.stream_stream_rpc_method_handler(handler)
 
@@ -262,13 +278,30 @@ def _milliseconds(seconds: float) -> int:
 
 
 def call_handler(
-    method: str, service: Service, slow_client_seconds: float = 30.0, **about: Any
+    method: str,
+    service: Service,
+    slow_client_seconds: float = 30.0,
+    *,
+    strangers: StrangerCalls | None = None,
+    **about: Any,
 ) -> Callable[..., Awaitable[None]]:
     """What gRPC calls for a call of ``method``; ``slow_client_seconds`` bounds each write."""
 
     async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        if strangers is not None and strangers.has_ended(peer_name(str(context.peer()))):
+            _refuse(context, strangers)
+            return
         call = GrpcCall(method, context, slow_client_seconds, **about)
-        status = await service(call)
+        if strangers is not None and not call.shows_credentials and not strangers.admit(call.peer):
+            _refuse(context, strangers)
+            return
+        status = None
+        try:
+            status = await service(call)
+        finally:
+            is_refused = status is None or status.code in _REFUSALS
+            if strangers is not None and call.shows_credentials and is_refused and not call.is_let_in:
+                strangers.admit(call.peer)  # wrong ones, or reset before they were looked at
         if call.is_broken:  # a status that gRPC fails to send it would log, with a traceback
             await asyncio.sleep(_CANCELLED_SECONDS)
         if status != Status.OK:
@@ -276,6 +309,11 @@ def call_handler(
             context.set_details(status.text)
 
     return handle
+
+
+def _refuse(context: grpc.aio.ServicerContext[Any, Any], strangers: StrangerCalls) -> None:
+    context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
+    context.set_details(strangers.text)
 
 
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}

@@ -12,6 +12,9 @@ from typing import Any, Final, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError
 
+from barrage_server.flight.sockets import peer_name
+from barrage_server.server.stranger_calls import StrangerCalls
+
 __all__ = ["GrpcServices"]
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -29,11 +32,13 @@ class GrpcServices:
     Args:
         most: calls at a time; further ones are refused.
         seconds: seconds that a caller has to send a request.
+        strangers: returns what counts calls of callers without credentials; ``None`` while no call needs any.
 
     """
 
-    def __init__(self, most: int, seconds: float) -> None:
+    def __init__(self, most: int, seconds: float, strangers: Callable[[], StrangerCalls | None] = lambda: None) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._strangers = strangers
         self._most = most
         self._seconds = seconds
         self._open = 0
@@ -46,12 +51,30 @@ class GrpcServices:
         for name, handler in handlers.items():
             self._handlers[f"/{service}/{name}"] = self._guarded(handler)
 
-    def find(self, method: str) -> Handler | None:
-        """The handler of a method, by its full name; None when there is none."""
-        return self._handlers.get(method)
+    def find(self, method: str) -> Handler:
+        """The handler of a method, by its full name."""
+        return self._handlers.get(method) or self._unknown
+
+    @property
+    def _unknown(self) -> Handler:
+        async def run(_requests: object, context: Context) -> None:
+            await self._admit(context)
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "There is no such method here.")
+
+        return grpc.stream_stream_rpc_method_handler(run)
+
+    async def _admit(self, context: Context) -> None:
+        """Count the call, and abort it when there were too many."""
+        strangers = self._strangers()
+        if strangers is None:
+            return
+        peer = peer_name(str(context.peer()))
+        if strangers.has_ended(peer) or not strangers.admit(peer):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, strangers.text)
 
     def _guarded(self, handler: Any) -> Handler:
         async def run(_requests: object, context: Context) -> None:
+            await self._admit(context)
             if self._open >= self._most:
                 await context.abort(
                     grpc.StatusCode.RESOURCE_EXHAUSTED, f"There are {self._most} such calls (handshakes)."

@@ -1,0 +1,176 @@
+"""Calls without credentials at the ports that gRPC serves: counted by address; beyond a bound their connections end.
+
+gRPC hands each call to the event loop one by one, also those that their caller has reset. A caller that opens and
+resets calls as fast as it can would have thousands wait there, before the calls of others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Set
+from typing import Final
+
+from barrage_server.errors import LimitError, UnavailableError
+from barrage_server.flight.address_filter import MOST_ADDRESSES
+from barrage_server.log import Throttle
+from barrage_server.server.log_ins import counted_address
+from barrage_server.server.workers import Workers
+
+__all__ = ["StrangerCalls"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_MOST_ADDRESSES: Final = 10_000
+_MOST_ENDED: Final = 10_000
+_REST: Final = 10
+"""The time that ending connections takes, multiplied, that passes before others are ended: a tenth of a core."""
+_SHORTEST_REST: Final = 0.005
+_ENDED_SECONDS: Final = 2.0
+"""Seconds for which calls of an ended connection are taken for those that had come before its end."""
+_ENDS: Final = Throttle(20, 1.0)
+
+
+class StrangerCalls:
+    """Admits calls without credentials, ``per_second`` of an address in a second, and as many at once. Thread-safe.
+
+    The connection of a call beyond that ends, and its other calls are refused without a look at them. Its address may
+    not connect for a while. Calls on a connection that has shown valid credentials are not counted.
+
+    Args:
+        per_second: calls of one address a second; at least one.
+        is_known: whether the connection of a peer has shown valid credentials.
+        end: ends the connections to some peers, and lets no stranger of some addresses connect.
+        clock: a monotonic clock, in seconds.
+        refused_seconds: seconds for which an address may not connect.
+
+    Attributes:
+        refused: the number of calls that were not admitted, and of other calls on their connections.
+
+    """
+
+    def __init__(
+        self,
+        per_second: int,
+        is_known: Callable[[str], bool],
+        end: Callable[[Set[str], Set[str]], object],
+        clock: Callable[[], float],
+        refused_seconds: float = 60.0,
+    ) -> None:
+        self.refused = 0
+        self._per_second = per_second
+        self._is_known = is_known
+        self._end = end
+        self._clock = clock
+        self._refused_seconds = refused_seconds
+        self._lock = threading.Lock()
+        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: calls left, and when
+        self._ended: OrderedDict[str, float] = OrderedDict()  # by peer: when
+        self._ending: set[str] = set()  # those whose connections are still there
+        self._refused: OrderedDict[str, float] = OrderedDict()  # addresses that may not connect: until when
+        self._worker = Workers(1, "barrage-ends")
+        self._may_end = threading.Event()
+        self._is_closed = False
+
+    @property
+    def text(self) -> str:
+        """What a caller is told whose call is not admitted."""
+        return (
+            f"There were more than {self._per_second:,} calls a second without credentials from your address "
+            f"(stranger_calls_per_second). Show a token, or wait."
+        )
+
+    def has_ended(self, peer: str) -> bool:
+        """Whether the connection to ``peer`` has just been ended: a call that came over it counts as refused."""
+        when = self._ended.get(peer)
+        if when is None or self._clock() - when >= _ENDED_SECONDS:
+            return False
+        self.refused += 1
+        return True
+
+    def admit(self, peer: str) -> bool:
+        """Count a call without credentials; False when it is one too many, and its connection ends."""
+        if self._is_known(peer):
+            return True
+        address = counted_address(peer)
+        with self._lock:
+            now, most = self._clock(), float(self._per_second)
+            left, when = self._budgets.get(address, (most, now))
+            left = min(most, left + (now - when) * most)
+            is_admitted = left >= 1.0
+            self._budgets[address] = (left - 1.0 if is_admitted else left, now)
+            self._budgets.move_to_end(address)
+            if len(self._budgets) > _MOST_ADDRESSES:
+                self._budgets.popitem(last=False)
+            if is_admitted or self._is_closed:
+                return is_admitted
+            self.refused += 1
+            self._ended[peer] = now
+            self._ended.move_to_end(peer)
+            if len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
+            self._refused[address] = now + self._refused_seconds
+            self._refused.move_to_end(address)
+            if len(self._refused) > MOST_ADDRESSES:
+                self._refused.popitem(last=False)
+            must_begin = not self._ending
+            self._ending.add(peer)
+        self._log(address)
+        if must_begin:
+            self._begin()
+        return False
+
+    def tidy(self) -> None:
+        """Let addresses connect again whose time is over; to be called about once a second."""
+        with self._lock:
+            if not self._refused:
+                return
+            addresses = self._refused_addresses()
+        self._end(frozenset(), addresses)
+
+    def close(self) -> None:
+        """End no more connections."""
+        self._is_closed = True
+        self._may_end.set()
+        self._worker.shutdown()
+
+    def _begin(self) -> None:
+        try:
+            self._worker.submit(self._end_all)
+        except (LimitError, UnavailableError):  # no thread: the next call over such a connection tries again
+            with self._lock:
+                self._ending.clear()
+
+    def _end_all(self) -> None:
+        """End connections until there are no more to end. Looking for them may take long, and so is done rarely."""
+        while not self._is_closed:
+            began = time.perf_counter()
+            with self._lock:
+                peers, addresses = set(self._ending), self._refused_addresses()
+            try:
+                self._end(peers, addresses)
+            except Exception:  # they are ended when they make further calls
+                logger.exception("connections without credentials could not be ended")
+            with self._lock:
+                self._ending -= peers
+                if not self._ending:
+                    return
+            self._may_end.wait(max(_SHORTEST_REST, _REST * (time.perf_counter() - began)))
+
+    def _refused_addresses(self) -> Set[str]:
+        """The addresses that may not connect now. With the lock."""
+        now = self._clock()
+        while self._refused and next(iter(self._refused.values())) <= now:
+            self._refused.popitem(last=False)
+        return set(self._refused)
+
+    def _log(self, address: str) -> None:
+        held_back = _ENDS.admit()
+        if held_back is not None:
+            logger.warning(
+                "a connection of %s ends: there were more than %d calls a second without credentials from there",
+                address,
+                self._per_second,
+            )
