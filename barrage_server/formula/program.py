@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,11 @@ from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
 from barrage_server.formula.parser import parse
 from barrage_server.formula.vectors import Vector, to_arrow
-from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["Formula", "compile_condition", "compile_formula"]
+
+_MOST_BYTES: Final = (1 << 31) - 1
+"""Of the texts of one array: its offsets have 32 bits."""
 
 
 class Formula:
@@ -114,8 +116,8 @@ class Formula:
             raise
         except (pa.ArrowCapacityError, MemoryError) as error:
             raise LimitError(
-                f"The texts of a formula's result are too large for one array, which holds {MOST_ITEMS:,} "
-                "bytes of texts or items of lists. Compute fewer rows."
+                f"The texts of a formula's result are too large for one array, which holds {_MOST_BYTES:,} "
+                "bytes of them. Compute fewer rows."
             ) from error
         if self._is_condition and found.null_count:
             found = pc.fill_null(found, False)
