@@ -16,13 +16,15 @@ from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
 from barrage_server.formula.parser import parse
 from barrage_server.formula.vectors import Cells, Flags, Vector, to_arrow
-from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["Formula", "compile_condition", "compile_formula"]
 
+_MOST_BYTES: Final = (1 << 31) - 1
+"""Of the texts of one array: its offsets have 32 bits."""
+
 _TOO_LARGE: Final = (
-    f"The texts of a formula's result are too large for one array, which holds {MOST_ITEMS:,} bytes of texts or items "
-    "of lists. Compute fewer rows."
+    f"The texts of a formula's result are too large for one array, which holds {_MOST_BYTES:,} bytes of them. Compute "
+    "fewer rows."
 )
 
 

@@ -34,7 +34,7 @@ SPECS = {
 }
 HISTORIES = int(os.environ.get("HISTORIES", "40"))
 FAST = 2
-STEPS = 25
+STEPS = 32
 POISONED = 0.15
 
 POISON = -1

@@ -189,7 +189,8 @@ def test_a_request_beyond_its_bound_is_refused_undecoded(door: str, method: str)
                 metadata = [("authorization", log_in(channel)[1])]
 
             def refusal(size: int) -> Any:
-                call: Any = channel.stream_stream(method)(iter([b"\xff" * size]), timeout=30, metadata=metadata)
+                open_call: Any = channel.stream_stream(method)
+                call = open_call(iter([b"\xff" * size]), timeout=30, metadata=metadata)
                 with pytest.raises(grpc.RpcError) as caught:
                     list(call)
                 return caught.value
