@@ -23,7 +23,7 @@ from barrage_proto import flight_pb2
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import barrage_server as bs
-from barrage_server.server import Limits, Server
+from barrage_server.server import Limits
 from barrage_server.server.authentication import REFUSED
 from barrage_server.wire.page_messages import PAGE_COMMAND
 from tests.server.deephaven.web_client import PATIENCE, WebClient
@@ -129,7 +129,9 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 
 
 @pytest.fixture(scope="module", params=["grpc"])
-def guarded(request: pytest.FixtureRequest, wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def guarded(
+    request: pytest.FixtureRequest, wire: Wire, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[bs.Server]:
     options: dict[str, Any] = {"deephaven_port": 0, "deephaven_web_port": 0, "web_port": 0, "front": request.param}
     if wire.authority is not None:
         issued = wire.authority.issue_cert("localhost", "127.0.0.1")
@@ -139,7 +141,7 @@ def guarded(request: pytest.FixtureRequest, wire: Wire, tmp_path_factory: pytest
             options["client_root_certs"] = wire.authority.cert_pem.bytes()
     # every refusal here is a failed log-in, and all come from one address
     options["limits"] = Limits(failed_log_ins=1_000_000)
-    with Server(token=credentials(tmp_path_factory.mktemp("credentials")), **options) as server:
+    with bs.Server(token=credentials(tmp_path_factory.mktemp("credentials")), **options) as server:
         server.append_table(VISIBLE, SCHEMA)
         yield server
 
@@ -209,7 +211,7 @@ def over_websocket(uri: str | None, wire: Wire, own: trustme.LeafCert | None, me
     return found
 
 
-DOORS: dict[str, tuple[Callable[[Server], str | None], Any, bool]] = {
+DOORS: dict[str, tuple[Callable[[bs.Server], str | None], Any, bool]] = {
     "flight": (lambda server: server.uri, over_grpc, True),
     "deephaven": (lambda server: server.deephaven_uri, over_grpc, False),
     "web": (lambda server: server.deephaven_web_uri, over_websocket, False),
@@ -223,7 +225,7 @@ AT_EVERY_DOOR = pytest.mark.parametrize(
 
 
 def outcomes(
-    server: Server,
+    server: bs.Server,
     wire: Wire,
     door: str,
     shown: dict[str, str],
@@ -253,7 +255,9 @@ def is_refusal(method: str, status: int, message: str) -> bool:
 
 @pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
 @AT_EVERY_DOOR
-def test_no_call_is_answered_without_credentials(guarded: Server, wire: Wire, door: str, shown: dict[str, str]) -> None:
+def test_no_call_is_answered_without_credentials(
+    guarded: bs.Server, wire: Wire, door: str, shown: dict[str, str]
+) -> None:
     """One status, and one text, whatever is wrong with them."""
     found = outcomes(guarded, wire, door, shown)
     assert {method: said for method, said in found.items() if not is_refusal(method, *said)} == {}
@@ -262,7 +266,7 @@ def test_no_call_is_answered_without_credentials(guarded: Server, wire: Wire, do
 @pytest.mark.parametrize("shown", GOOD.values(), ids=GOOD)
 @AT_EVERY_DOOR
 def test_good_credentials_are_accepted_by_every_call(
-    guarded: Server, wire: Wire, door: str, shown: dict[str, str]
+    guarded: bs.Server, wire: Wire, door: str, shown: dict[str, str]
 ) -> None:
     """Otherwise the refusals above would tell nothing."""
     found = outcomes(guarded, wire, door, shown, OPEN | WAITING)
@@ -270,7 +274,7 @@ def test_good_credentials_are_accepted_by_every_call(
 
 
 @AT_EVERY_DOOR
-def test_a_certificate_alone_is_a_credential_where_calls_know_it(guarded: Server, wire: Wire, door: str) -> None:
+def test_a_certificate_alone_is_a_credential_where_calls_know_it(guarded: bs.Server, wire: Wire, door: str) -> None:
     """At the web port it is required, and is none: calls there need credentials of their own."""
     if wire.known is None:
         pytest.skip("without certificates of clients")
@@ -289,7 +293,7 @@ def said_by_a_page(shown: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shown", [*SHOWN.values(), *GOOD.values()], ids=[*SHOWN, *GOOD])
-def test_a_page_is_let_in_by_good_credentials_alone(guarded: Server, wire: Wire, shown: dict[str, str]) -> None:
+def test_a_page_is_let_in_by_good_credentials_alone(guarded: bs.Server, wire: Wire, shown: dict[str, str]) -> None:
     """At its own port, where ``hello`` has them, and the certificate of the connection is none."""
     with page(guarded, ssl=wire.context(wire.known)) as client:
         answer = client.greet(**said_by_a_page(shown))

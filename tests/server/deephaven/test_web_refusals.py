@@ -98,7 +98,7 @@ def test_a_hidden_table_is_like_one_that_does_not_exist(method: str) -> None:
         server.append_table("secret", SCHEMA).append({"v": [7]})
         answers = []
         for name in ("secret", "absent"):
-            requests = {
+            requests: dict[str, list[Any]] = {
                 "DoGet": [flight_pb2.Ticket(ticket=f"s/{name}".encode())],
                 "GetFlightInfo": [flight_pb2.FlightDescriptor(type="PATH", path=["scope", name])],
                 "DoPut": messages_of(plain(1), name=name),
