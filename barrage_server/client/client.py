@@ -350,7 +350,12 @@ class Client:
     def last_batch(self, name: str, publisher: str, *, epoch: str | None = None) -> int | None:
         """The last batch that ``publisher`` committed to the table ``name``; None when there is none.
 
-        A publisher continues with the next one. ``epoch`` restricts it to batches of this epoch.
+        A publisher continues with the next one.
+
+        Args:
+            name: the table.
+            publisher: the publisher's name.
+            epoch: only batches of this epoch; None for those of any.
 
         Raises:
             FencedError: another epoch than ``epoch``, or another user, has the publisher's name.

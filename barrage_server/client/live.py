@@ -220,6 +220,11 @@ class LiveTable:
     def widget(self, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
         """The whole table on its server as a live grid for notebooks: :func:`barrage_server.show`.
 
+        Args:
+            height: of the widget, in CSS pixels.
+            theme: ``auto``, ``light`` or ``dark``.
+            plot: a plot in place of the grid, as for :func:`barrage_server.show`.
+
         Raises what that does.
         """
         return shown_in_notebook(self.page_source, height=height, theme=theme, plot=plot)

@@ -170,7 +170,12 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
     def to_arrow(
         self, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False
     ) -> pa.Table:
-        """The present content, or a part of it; see :meth:`Client.snapshot`.
+        """The present content, or a part of it, as by :meth:`Client.snapshot`.
+
+        Args:
+            columns: names of the columns; None for all. They come in the table's order.
+            viewport: row positions wanted, such as ``range(0, 100)``; None for all.
+            reverse: count positions from the end of the table.
 
         Raises what that does, and the errors of the operations.
         """
@@ -193,6 +198,11 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
     def widget(self, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
         """A live grid for notebooks: :func:`barrage_server.show`.
 
+        Args:
+            height: of the widget, in CSS pixels.
+            theme: ``auto``, ``light`` or ``dark``.
+            plot: a plot in place of the grid, as for :func:`barrage_server.show`.
+
         Raises what that does.
         """
         return shown_in_notebook(self.page_source, height=height, theme=theme, plot=plot)
@@ -209,10 +219,20 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         onto: ReplicaTable | None = None,
         on_update: Callable[[Update], object] | None = None,
     ) -> LiveTable:
-        """Follow the table, or a window of it; see :meth:`Client.subscribe`.
+        """Follow the table, or a window of it.
 
         The live table needs this one no more: close it, or forget it. After a lost connection the server computes the
         table again.
+
+        Args:
+            columns: names of the columns; None for all.
+            viewport: row positions, such as ``range(0, 100)``; None for the whole table.
+            reverse: count positions from the end of the table.
+            interval_ms: least time between two updates, in milliseconds.
+            dialect: how viewports are described, as for :meth:`Client.subscribe`.
+            timeout: seconds, as for :meth:`Client.subscribe`.
+            onto: a table to fill, as for :meth:`Client.subscribe`.
+            on_update: called with each update, as for :meth:`Client.subscribe`.
 
         Raises what :meth:`Client.subscribe` does, and the errors of the operations.
         """

@@ -52,7 +52,14 @@ class Update:
 
     @classmethod
     def of_other_columns(cls, before: TableVersion, after: TableVersion, *, step: int = -1) -> Update:
-        """The update to a view of other columns: all rows go, and all rows come."""
+        """The update to a view of other columns: all rows go, and all rows come.
+
+        Args:
+            before: the version with the columns of before.
+            after: the version with the columns of now.
+            step: the server's step that the update led to; -1 when it does not say.
+
+        """
         nothing = (RowSet.empty(),) * len(after.schema)
         change = TableUpdate(after.row_set, before.row_set, RowSetShiftData.empty(), nothing)
         return cls(before, after, change, is_snapshot=True, step=step)

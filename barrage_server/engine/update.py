@@ -53,7 +53,13 @@ class TableUpdate:
 
     @classmethod
     def of_added(cls, added: RowSet, column_count: int) -> TableUpdate:
-        """The update that only adds rows."""
+        """The update that only adds rows.
+
+        Args:
+            added: keys of the rows, after the update.
+            column_count: columns of the table.
+
+        """
         return cls(added, RowSet.empty(), RowSetShiftData.empty(), (RowSet.empty(),) * column_count)
 
     @property

@@ -53,9 +53,15 @@ class RowSet:
 
     @classmethod
     def from_range(cls, first: int, last: int) -> RowSet:
-        """Give the keys first..last, both included; nothing when ``last < first``.
+        """Give the keys first..last, both included.
 
-        RowSetError when a key is out of bounds.
+        Args:
+            first: the first key.
+            last: the last key; none are given when it is smaller than ``first``.
+
+        Raises:
+            RowSetError: a key is out of bounds.
+
         """
         try:
             first, last = index(first), index(last)
@@ -80,9 +86,15 @@ class RowSet:
 
     @classmethod
     def from_ranges(cls, starts: npt.ArrayLike, ends: npt.ArrayLike) -> RowSet:
-        """Give the keys of inclusive ranges, which must be sorted and disjoint; those that touch are merged.
+        """Give the keys of inclusive ranges; those that touch are merged.
 
-        Both are array-likes of int64 of one length. RowSetError when they are not as described.
+        Args:
+            starts: first keys, an array-like of int64, shape ``(ranges,)``. The ranges are sorted and disjoint.
+            ends: last keys, of the same shape.
+
+        Raises:
+            RowSetError: they are not as described.
+
         """
         first, last = as_keys(starts), as_keys(ends)
         if first.size != last.size:

@@ -51,9 +51,16 @@ class RowSetShiftData:
 
     @classmethod
     def from_arrays(cls, starts: npt.ArrayLike, ends: npt.ArrayLike, deltas: npt.ArrayLike) -> RowSetShiftData:
-        """Give shifts from three array-likes of int64, sorted by start.
+        """Give shifts of inclusive ranges of keys.
 
-        RowSetError when sources or destinations overlap, change their order or leave the key space, or a delta is 0.
+        Args:
+            starts: first keys before the shift, an array-like of int64, shape ``(shifts,)``, ascending.
+            ends: last keys before the shift, of the same shape.
+            deltas: what is added to the keys of each range, of the same shape.
+
+        Raises:
+            RowSetError: sources or destinations overlap, change their order or leave the key space, or a delta is 0.
+
         """
         first, last, delta = (as_keys(values).copy() for values in (starts, ends, deltas))
         if not first.size == last.size == delta.size:
@@ -82,9 +89,15 @@ class RowSetShiftData:
 
     @classmethod
     def between(cls, before: RowSet, after: RowSet) -> RowSetShiftData:
-        """Give the fewest shifts that move each key of ``before`` to the key of ``after`` at the same position.
+        """Give the fewest shifts that move each key to the one at the same position. Costs the number of ranges.
 
-        RowSetError when the two differ in size. The cost follows the number of ranges.
+        Args:
+            before: the keys before the shift.
+            after: as many keys, after it.
+
+        Raises:
+            RowSetError: the two differ in size.
+
         """
         if before.size != after.size:
             raise RowSetError(f"{before.size} rows cannot be shifted onto {after.size} keys")

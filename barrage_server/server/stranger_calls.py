@@ -75,7 +75,7 @@ class StrangerCalls:
         self._is_closed = False
 
     @property
-    def text(self) -> str:
+    def refusal(self) -> str:
         """What a caller is told whose call is not admitted."""
         return (
             f"There were more than {self._per_second:,} calls a second without credentials from your address "

@@ -12,7 +12,7 @@ from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, encapsulated
 from barrage_server.wire.raw import check_decompressed_size
 
-__all__ = ["DictionaryDecoder", "survives_streams"]
+__all__ = ["DictionaryDecoder", "has_dictionaries", "survives_streams"]
 
 
 def survives_streams(data_type: pa.DataType) -> bool:
@@ -33,6 +33,16 @@ def _survives(data_type: pa.DataType, *, within: bool) -> bool:
     if types.is_run_end_encoded(data_type):
         return _survives(data_type.value_type, within=within)
     return all(_survives(data_type.field(number).type, within=within) for number in range(data_type.num_fields))
+
+
+def has_dictionaries(data_type: pa.DataType) -> bool:
+    """Whether values of a type, at any depth, are numbers of dictionary entries."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return has_dictionaries(data_type.storage_type)
+    if types.is_run_end_encoded(data_type):
+        return has_dictionaries(data_type.value_type)
+    fields = (data_type.field(number).type for number in range(data_type.num_fields))
+    return bool(types.is_dictionary(data_type)) or any(map(has_dictionaries, fields))
 
 
 class DictionaryDecoder:

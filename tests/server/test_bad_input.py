@@ -8,9 +8,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from barrage_proto import flight_pb2
 
 import barrage_server as bs
 from barrage_server.journal.files import JournalFile
@@ -72,6 +74,32 @@ def test_a_repetition_is_a_duplicate_and_a_gap_and_an_old_epoch_are_refused(serv
         with pytest.raises(bs.FencedError, match="taken over"):
             client.publish("t", rows, publisher="p", batch=1, epoch="a")
         assert client.snapshot("t")["v"].to_pylist() == [1, 1]
+
+
+def test_a_batch_before_its_dictionary_is_refused_and_the_table_goes_on(server: bs.Server, door: str) -> None:
+    table = server.append_table("d", {"text": "string"})
+    rows = pa.record_batch({"text": pa.array(["a", "b"]).dictionary_encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    schema, dictionary, batch = (
+        flight_pb2.FlightData(
+            data_header=message.metadata.to_pybytes(),
+            data_body=b"" if message.body is None else message.body.to_pybytes(),
+        )
+        for message in pa.ipc.MessageReader.open_stream(sink.getvalue())
+    )
+    schema.flight_descriptor.CopyFrom(flight_pb2.FlightDescriptor(type="PATH", path=["d"]))
+    with grpc.insecure_channel(address(server, door).removeprefix("grpc://")) as channel:
+        any_channel: Any = channel
+        put = any_channel.stream_stream("/arrow.flight.protocol.FlightService/DoPut")
+        with pytest.raises(grpc.RpcError) as refused:
+            list(put(iter([schema.SerializeToString(), batch.SerializeToString()]), timeout=20))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "WireFormatError" in str(refused.value.details())
+        assert table.size == 0
+        list(put(iter([each.SerializeToString() for each in (schema, dictionary, batch)]), timeout=20))
+    assert table.to_arrow()["text"].to_pylist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("place", ["row set", "flatbuffer"])

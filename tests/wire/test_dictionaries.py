@@ -9,7 +9,7 @@ import pytest
 
 from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, BatchHeader, header_type, schema_header
-from barrage_server.wire.dictionaries import DictionaryDecoder, survives_streams
+from barrage_server.wire.dictionaries import DictionaryDecoder, has_dictionaries, survives_streams
 
 Message = tuple[bytes, bytes]
 
@@ -98,6 +98,22 @@ def test_a_batch_before_its_dictionary_is_refused() -> None:
         DictionaryDecoder(schema_header(batch.schema), 1 << 20).add(dictionary[0], b"")
     with pytest.raises(WireFormatError):
         DictionaryDecoder(schema_header(batch.schema), 1 << 20).add(*rows)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "has"),
+    [
+        (pa.string(), False),
+        (pa.list_(pa.struct({"a": pa.int64()})), False),
+        (pa.dictionary(pa.int8(), pa.string()), True),
+        (pa.list_(pa.struct({"a": pa.dictionary(pa.int8(), pa.string())})), True),
+        (pa.run_end_encoded(pa.int32(), pa.dictionary(pa.int8(), pa.string())), True),
+        (pa.run_end_encoded(pa.int32(), pa.string()), False),
+    ],
+    ids=str,
+)
+def test_dictionaries_are_found_at_any_depth(data_type: pa.DataType, has: bool) -> None:
+    assert has_dictionaries(data_type) is has
 
 
 class TestLimits:

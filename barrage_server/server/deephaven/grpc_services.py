@@ -70,7 +70,7 @@ class GrpcServices:
             return
         peer = peer_name(str(context.peer()))
         if strangers.has_ended(peer) or not strangers.admit(peer):
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, strangers.text)
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, strangers.refusal)
 
     def _guarded(self, handler: Any) -> Handler:
         async def run(_requests: object, context: Context) -> None:

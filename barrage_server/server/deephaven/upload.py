@@ -25,7 +25,7 @@ from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.upload import RawMessage, UploadStream
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, header_type
-from barrage_server.wire.dictionaries import DictionaryDecoder
+from barrage_server.wire.dictionaries import DictionaryDecoder, has_dictionaries
 from barrage_server.wire.protocol import STAGE_COMMAND
 from barrage_server.wire.raw import (
     COMMAND_DESCRIPTOR,
@@ -216,6 +216,8 @@ class PutStream:
         try:
             if self._decoder is not None:
                 return self._decoder.batch(header, body)
+            if any(map(has_dictionaries, self._schema.types)):
+                raise WireFormatError("A record batch came before its dictionaries.")
             columns = decode_ragged_batch(
                 header, body, self._schema, check=False, most=self._limit, setting=self._setting
             )
