@@ -47,10 +47,11 @@ Buffer = bytes | bytearray | memoryview
 
 def encode_row_set(rows: RowSet) -> bytes:
     """Give the bytes of a row set, the same that Deephaven writes for it."""
-    if rows.is_empty:
+    held = rows._held
+    if not held.size:
         return b"\x20"
-    if rows.is_contiguous:  # the most frequent by far, and arrays would be slow for it
-        return _writer.write_range(rows.first_key, rows.last_key)
+    if held.last - held.first + 1 == held.size:  # the most frequent by far, and arrays would be slow for it
+        return _writer.write_range(held.first, held.last)
     if rows.is_scattered:
         return _write(_writer.values_of_keys(rows.keys()))
     return _write(_writer.values_of(*rows.ranges()))

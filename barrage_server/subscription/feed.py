@@ -279,11 +279,16 @@ class TableFeed:
             group.members += 1
             return group
 
-    def move(self, group: SubscriberGroup, before: Window, window: Window, encoder: MessageEncoder) -> SubscriberGroup:
-        """Leave ``group``, of the window ``before``, for that of ``window``; returns it."""
-        if before.columns is window.columns and before.is_forward_run and window.is_forward_run:
+    def move(
+        self, group: SubscriberGroup, window: Window, encoder: MessageEncoder, *, only_moved: bool
+    ) -> SubscriberGroup:
+        """Leave ``group`` for that of ``window``; returns it.
+
+        ``only_moved``: both windows are one range of positions, of the same columns and direction.
+        """
+        if only_moved:
+            key = _group_key(window, encoder)
             with self._lock:
-                key = _group_key(window, encoder)
                 if group.members == 1 and key not in self._groups:  # the group moves as a whole
                     del self._groups[group.key]
                     self._groups[key] = group

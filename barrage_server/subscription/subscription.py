@@ -318,7 +318,8 @@ class Subscription:
         messages.append(moved or change_message(self._encoder, self._window, self._change, version))
         before, self._window, self._change = self._window, self._change, None
         if before != self._window:
-            self._group = self._feed.move(self._group, before, self._window, self._encoder)
+            only_moved = moved is not None
+            self._group = self._feed.move(self._group, self._window, self._encoder, only_moved=only_moved)
         return messages
 
     def _update(self, version: TableVersion) -> Message:

@@ -34,7 +34,8 @@ class Window:
     @property
     def is_run(self) -> bool:
         """Whether it is a viewport of one range of positions, not empty."""
-        return self.positions is not None and bool(self.positions) and self.positions.is_contiguous
+        positions = self.positions
+        return positions is not None and positions.size != 0 and positions.is_contiguous
 
     @property
     def is_forward_run(self) -> bool:

@@ -31,7 +31,7 @@ class RequestReader:
 
     def __init__(self) -> None:
         self._frames: dict[int, _Frame] = {}  # by the length of the request
-        self._last: SubscriptionRequest | None = None
+        self._last: SubscriptionRequest | None = None  # that was decoded in full, without its viewport
 
     def read(self, data: bytes) -> BarrageMessage:
         """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
@@ -49,7 +49,7 @@ class RequestReader:
         last = self._last
         if last is not None and message.viewport is not None and last.moved(message.viewport) == message:
             return last.moved(message.viewport)
-        self._last = message
+        self._last = message.moved(RowSet.EMPTY)
         return message
 
     def _keep(self, data: bytes, message: SubscriptionRequest) -> None:
