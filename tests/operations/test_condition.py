@@ -191,7 +191,7 @@ ROWS: list[tuple[Any, ...]] = [
 ]
 
 
-EXACT = {
+EXACT: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
     "exact": (
         pa.decimal128(38, 3),
         [

@@ -55,7 +55,8 @@ class TestFollowing:
     def test_key_columns_are_named_also_of_rows_that_are_picked(self, server: bs.Server) -> None:
         server.keyed_table("t", SCHEMA, key=["k", "text"]).upsert(rows_of(range(3)))
         with greeted(server) as client:
-            for number, query in enumerate(({}, {"where": ["k > 0"]}, {"sort": [{"column": "x", "descending": True}]})):
+            queries: list[dict[str, Any]] = [{}, {"where": ["k > 0"]}, {"sort": [{"column": "x", "descending": True}]}]
+            for number, query in enumerate(queries):
                 view = client.open(number + 1, "t", **query)
                 client.settle(view, lambda it: it.updates)
                 assert [column.get("key") for column in view.opened["columns"]] == [True, True, None]
