@@ -175,8 +175,8 @@ def test_a_change_right_after_a_look_at_the_table_is_published(
     late: list[pa.Table] = []
 
     class Late(Subscription):
-        def poll(self, now: float, *, at_once: bool = False) -> Poll:
-            found = super().poll(now, at_once=at_once)
+        def poll(self, now: float, *, at_once: bool = False, waited: bool = False) -> Poll:
+            found = super().poll(now, at_once=at_once, waited=waited)
             if late and not found.messages and found.wake_at is None:
                 table.upsert(late.pop())
             return found
