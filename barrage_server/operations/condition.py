@@ -7,8 +7,10 @@ unequal to all values and neither lower nor higher.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -27,6 +29,7 @@ from barrage_server.operations.formula_view import Lookup
 from barrage_server.plan.condition import (
     All,
     AnyOf,
+    BigDecimal,
     Column,
     Compare,
     Comparison,
@@ -35,6 +38,7 @@ from barrage_server.plan.condition import (
     Instant,
     IsNan,
     IsNull,
+    LocalDate,
     Matches,
     Not,
     OneOf,
@@ -58,6 +62,10 @@ _EXCHANGED: Final = {
     Comparison.GREATER: Comparison.LESS,
     Comparison.GREATER_OR_EQUAL: Comparison.LESS_OR_EQUAL,
 }
+_DIGITS: Final = re.compile(r"-?([0-9]{1,76})(?:\.([0-9]{1,76}))?", re.ASCII)
+_MOST_DIGITS: Final = 76
+"""Of decimals."""
+_MILLISECONDS_OF_DAY: Final = 86_400_000
 _UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -234,6 +242,8 @@ class _Compiler:
             kind, literal = _literal(name, data_type, value)
             if isinstance(literal, Fraction):
                 literal = literal.numerator if _holds(kind, literal) else None
+            elif isinstance(literal, Decimal):  # no value of the column has more digits after the point
+                literal = literal if kind.scale == data_type.scale else None
             elif isinstance(literal, float):  # no integer is infinite
                 literal = None if math.isnan(literal) or pat.is_integer(data_type) else literal
             if literal is not None:
@@ -362,6 +372,14 @@ def _literal(name: str, data_type: pa.DataType, value: Any) -> tuple[pa.DataType
     elif isinstance(value, Instant):
         if pat.is_timestamp(data_type):
             return pa.int64(), Fraction(_nanoseconds(value), _UNITS[data_type.unit])
+    elif isinstance(value, LocalDate):
+        if pat.is_date32(data_type):
+            return pa.int32(), Fraction(_whole(value.days, "A date", "days"))
+        if pat.is_date64(data_type):
+            return pa.int64(), Fraction(_whole(value.days, "A date", "days") * _MILLISECONDS_OF_DAY)
+    elif isinstance(value, BigDecimal):
+        if pat.is_decimal(data_type):
+            return _decimal(data_type, value)
     elif isinstance(value, int | float):
         if pat.is_floating(data_type):
             return pa.float64(), _as_float(value)
@@ -374,10 +392,29 @@ def _literal(name: str, data_type: pa.DataType, value: Any) -> tuple[pa.DataType
     raise InvalidRequestError(f"Column {name!r} has the type {data_type}, and {shown(value)} is no such value.")
 
 
+def _decimal(data_type: pa.DataType, value: BigDecimal) -> tuple[pa.DataType, Decimal]:
+    """A decimal type that holds the column's values and the literal, both exactly."""
+    found = _DIGITS.fullmatch(value.digits) if isinstance(value.digits, str) else None
+    if found is None:
+        raise InvalidRequestError(f"A decimal is written as digits, maybe with a point, not as {shown(value.digits)}.")
+    whole, fraction = found.groups(default="")
+    fraction = fraction.rstrip("0")
+    scale = max(data_type.scale, len(fraction))
+    if max(data_type.precision - data_type.scale, len(whole)) + scale > _MOST_DIGITS:
+        raise InvalidRequestError(
+            f"{shown(value.digits)} and {data_type} have more than {_MOST_DIGITS} digits together."
+        )
+    return pa.decimal256(_MOST_DIGITS, scale), Decimal(value.digits)
+
+
 def _nanoseconds(value: Instant) -> int:
-    if not isinstance(value.nanoseconds, int) or isinstance(value.nanoseconds, bool):
-        raise InvalidRequestError(f"An instant is a number of nanoseconds, not {shown(value.nanoseconds)}.")
-    return value.nanoseconds
+    return _whole(value.nanoseconds, "An instant", "nanoseconds")
+
+
+def _whole(value: object, what: str, unit: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidRequestError(f"{what} is a number of {unit}, not {shown(value)}.")
+    return value
 
 
 def _as_float(value: float) -> float:

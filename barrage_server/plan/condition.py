@@ -13,6 +13,7 @@ from typing import TypeAlias
 __all__ = [
     "All",
     "AnyOf",
+    "BigDecimal",
     "Column",
     "Compare",
     "Comparison",
@@ -22,6 +23,7 @@ __all__ = [
     "IsNan",
     "IsNull",
     "Literal",
+    "LocalDate",
     "Matches",
     "Not",
     "OneOf",
@@ -44,7 +46,21 @@ class Instant:
     nanoseconds: int
 
 
-Literal: TypeAlias = str | bool | int | float | Instant
+@dataclass(frozen=True, slots=True)
+class LocalDate:
+    """A date, in days since 1970."""
+
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class BigDecimal:
+    """A decimal number, exactly: a sign, digits, and maybe a point with digits after it."""
+
+    digits: str
+
+
+Literal: TypeAlias = str | bool | int | float | Instant | LocalDate | BigDecimal
 Operand: TypeAlias = Column | Literal
 
 

@@ -59,5 +59,3 @@ def test_one_finger_pans_and_two_zoom(server: bs.Server, tab: Tab) -> None:
     shows(tab, 3500 - 1000 / 3, 3500 + 1000 / 3)
     finger.pinch(wide, apart)
     shows(tab, 2500, 4500)
-    tab.page.get_by_role("button", name="Back").click()
-    shows(tab, 3500 - 1000 / 3, 3500 + 1000 / 3)

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 import barrage_server as bs
 from tests.browser.tab import Tab
@@ -64,40 +63,6 @@ def test_a_hidden_tab_keeps_no_memory_on_the_server(tab: Tab, server: bs.Server)
     assert memory() - before < MOST
     tab.page.evaluate("hidden(false)")
     tab.agrees(table)
-
-
-@pytest.mark.parametrize("fields", [{}, {"plot": "", "x": "x", "y": "y"}], ids=["grid", "plot"])
-def test_what_is_out_of_view_paints_nothing(tab: Tab, server: bs.Server, fields: dict[str, str]) -> None:
-    """Until it comes back; and the server makes no updates for it meanwhile."""
-    table = server.keyed_table("t", {"x": "int64", "y": "int64"}, key="x")
-    value = 0
-
-    def publish() -> None:
-        nonlocal value
-        value += 1
-        table.upsert({"x": list(range(100)), "y": [value] * 100})
-
-    def is_left_behind() -> bool:
-        publish()
-        return max(entry.behind for entry in server.statistics().subscriptions) > 5
-
-    def shows() -> bool:
-        if fields:
-            cells = tab.page.locator(".plot-values tbody tr td")
-            return cells.count() > 0 and cells.first.text_content() == str(value)
-        return tab.look().rows.get(0) == ["0", str(value)]
-
-    publish()
-    tab.open(server, "t", **fields)
-    until(shows, what="the first rows")
-    tab.page.evaluate("document.activeElement.blur()")
-    tab.page.evaluate("document.querySelector('main').style.transform = 'translateY(5000px)'")
-    until(is_left_behind, pause=0.25, what="a view that gets no updates")
-    frames = tab.page.evaluate("watch.frames")
-    publish()
-    assert tab.page.evaluate("watch.frames") == frames
-    tab.page.evaluate("document.querySelector('main').style.transform = ''")
-    until(shows, what="the newest rows")
 
 
 def test_a_stalled_network_keeps_no_memory_on_the_server(tab: Tab, server: bs.Server) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from barrage_server.operations.condition import TreeCondition
 from barrage_server.plan.condition import (
     All,
     AnyOf,
+    BigDecimal,
     Column,
     Compare,
     Comparison,
@@ -25,6 +28,7 @@ from barrage_server.plan.condition import (
     Instant,
     IsNan,
     IsNull,
+    LocalDate,
     Matches,
     Not,
     OneOf,
@@ -185,6 +189,59 @@ ROWS: list[tuple[Any, ...]] = [
     (number, 1, 7, real, 0.0, text, text, True, 0, None)
     for number, real, text in zip([None, 1, 7, 7, 2, 0, 3, 4, 5], [*FLOATS, 2.0], TEXTS, strict=True)
 ]
+
+
+EXACT: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
+    "exact": (
+        pa.decimal128(38, 3),
+        [
+            None,
+            Decimal("12345678901234567890123456789012345.678"),
+            Decimal("-0.010"),
+            Decimal("0.000"),
+            Decimal("7.125"),
+        ],
+        [
+            "12345678901234567890123456789012345.678",
+            "12345678901234567890123456789012345.6781",
+            "-0.01",
+            "0",
+            "7.1250000",
+        ],
+    ),
+    "day": (
+        pa.date32(),
+        [None, date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29)],
+        [-1, 0, 19782, -719162, 1 << 40],
+    ),
+    "date64": (pa.date64(), [None, date(1969, 12, 31), date(9999, 12, 31)], [-1, 0, 2932896]),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("comparison", Comparison)
+def test_decimals_and_dates_are_compared_exactly(name: str, comparison: Comparison) -> None:
+    """To the last digit, also with values that the column cannot have."""
+    data_type, cells, literals = EXACT[name]
+    made = AppendTable(UpdateGraph(), "t", pa.schema([("c", data_type)]))
+    inputs = {"c": pa.array(cells, data_type)}
+    epoch = date(1970, 1, 1)
+    numbers = [None if cell is None else (cell - epoch).days if isinstance(cell, date) else cell for cell in cells]
+    values: list[Any] = [LocalDate(one) if isinstance(one, int) else BigDecimal(one) for one in literals]
+    for literal, value in zip(literals, values, strict=True):
+        number = literal if isinstance(literal, int) else Decimal(literal)
+        found = TreeCondition(Compare(comparison, Column("c"), value), made).evaluate(inputs, len(cells))
+        assert found.to_pylist() == [compares(comparison, cell, number) for cell in numbers], value
+    among = TreeCondition(OneOf(Column("c"), tuple(values)), made).evaluate(inputs, len(cells))
+    exact = [literal if isinstance(literal, int) else Decimal(literal) for literal in literals]
+    assert among.to_pylist() == [cell is not None and cell in exact for cell in numbers]
+
+
+@pytest.mark.parametrize("digits", ["", "1e5", "0x1", "1.", ".5", "9" * 77, "1." + "1" * 76, "NaN", "\u0661", 5])
+def test_a_decimal_is_digits(digits: Any) -> None:
+    made = AppendTable(UpdateGraph(), "t", pa.schema([("c", pa.decimal128(9, 2))]))
+    with pytest.raises(InvalidRequestError, match=r"decimal|digits"):
+        TreeCondition(Compare(Comparison.EQUAL, Column("c"), BigDecimal(digits)), made)
 
 
 def test_tests_of_texts_and_of_what_is_missing() -> None:

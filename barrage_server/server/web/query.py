@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
 
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
-from barrage_server.plan.condition import Column, Compare, Comparison, Condition, Instant, IsNan, IsNull
+from barrage_server.plan.condition import (
+    BigDecimal,
+    Column,
+    Compare,
+    Comparison,
+    Condition,
+    Instant,
+    IsNan,
+    IsNull,
+    LocalDate,
+)
 from barrage_server.plan.downsample import Downsample
 from barrage_server.plan.operation import Operation, Sort, SortColumn, Where
 from barrage_server.wire.browser_types import form_of
@@ -77,6 +87,10 @@ def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
                 # as wide as the column: the digits of a narrow float are those of another double
                 value = float(pa.scalar(float(text)).cast(_storage_type(schema.types[number]), safe=False).as_py())
                 return IsNan(column) if math.isnan(value) else Compare(Comparison.EQUAL, column, value)
+            case "decimal":
+                return Compare(Comparison.EQUAL, column, BigDecimal(text))
+            case "date":
+                return Compare(Comparison.EQUAL, column, LocalDate((date.fromisoformat(text) - _EPOCH.date()).days))
             case "timestamp":
                 return Compare(Comparison.EQUAL, column, Instant(_nanoseconds(text)))
     except ValueError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -54,7 +55,8 @@ class TestFollowing:
     def test_key_columns_are_named_also_of_rows_that_are_picked(self, server: bs.Server) -> None:
         server.keyed_table("t", SCHEMA, key=["k", "text"]).upsert(rows_of(range(3)))
         with greeted(server) as client:
-            for number, query in enumerate(({}, {"where": ["k > 0"]}, {"sort": [{"column": "x", "descending": True}]})):
+            queries: list[dict[str, Any]] = [{}, {"where": ["k > 0"]}, {"sort": [{"column": "x", "descending": True}]}]
+            for number, query in enumerate(queries):
                 view = client.open(number + 1, "t", **query)
                 client.settle(view, lambda it: it.updates)
                 assert [column.get("key") for column in view.opened["columns"]] == [True, True, None]
@@ -615,6 +617,13 @@ class TestQueries:
             ("d", "0001-01-01 00:00:00.000001", [1]),
             ("s", "", [2]),
             ("s", "it's `quoted`", [1]),
+            ("e", "12345678901234567890123456789012345.678", [1]),
+            ("e", "-0.010", [2]),
+            ("e", None, [3]),
+            ("y", "2024-02-29", [1]),
+            ("y", "0001-01-01", [2]),
+            ("w", "9999-12-31", [1]),
+            ("w", "1969-12-31", [2]),
         ],
     )
     def test_a_cell_picks_the_rows_that_have_it(
@@ -631,9 +640,15 @@ class TestQueries:
                 ("n", pa.float32()),
                 ("z", pa.timestamp("ns", "Europe/Berlin")),
                 ("d", pa.timestamp("us")),
+                ("e", pa.decimal128(38, 3)),
+                ("y", pa.date32()),
+                ("w", pa.date64()),
             ]
         )
         rows = {
+            "e": [Decimal("12345678901234567890123456789012345.678"), Decimal("-0.010"), None],
+            "y": [date(2024, 2, 29), date(1, 1, 1), None],
+            "w": [date(9999, 12, 31), date(1969, 12, 31), None],
             "n": [0.1, 0.2, None],
             "z": [1795458625161435668, -1, None],
             "d": [datetime(1, 1, 1, 0, 0, 0, 1), datetime(2000, 1, 1), None],
@@ -664,12 +679,17 @@ class TestQueries:
             {"filters": [{"column": "at", "equals": "2026-13-01 00:00:00"}]},
             {"filters": [{"column": "at", "equals": "today"}]},
             {"filters": [{"column": "list", "equals": "[]"}]},
+            {"filters": [{"column": "day", "equals": "2024-02-30"}]},
+            {"filters": [{"column": "exact", "equals": "1e400000000"}]},
+            {"filters": [{"column": "exact", "equals": "9" * 77}]},
         ],
     )
     def test_a_query_that_makes_no_sense_is_said_and_makes_nothing(
         self, server: bs.Server, query: dict[str, Any]
     ) -> None:
-        server.append_table("t", {**SCHEMA, "at": "timestamp[us]", "list": "list<int64>"})
+        server.append_table(
+            "t", {**SCHEMA, "at": "timestamp[us]", "list": "list<int64>", "day": "date32", "exact": "decimal128(9, 2)"}
+        )
         with greeted(server) as client:
             view = client.open(1, "t", **query)
             client.settle(view, lambda it: it.ended)

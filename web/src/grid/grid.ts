@@ -23,7 +23,6 @@ import { reflection } from "./reflection.ts";
 import { Scroller, around, atThumb, fineStep, followsEnd, thumb, wheelRows } from "./scroll.ts";
 import { Scrollbar } from "./scrollbar.ts";
 import { Selection } from "./selection.ts";
-import { Sight } from "./sight.ts";
 import type { GridListener, GridSource, MakeLayout } from "./source.ts";
 import { Timers } from "./timers.ts";
 import { Typesetting } from "./typesetting.ts";
@@ -60,7 +59,6 @@ export class Grid implements GestureTarget, KeyTarget {
   private readonly stop = new AbortController();
   private readonly motion = matchMedia("(prefers-reduced-motion: reduce)");
   private readonly gestures: Gestures;
-  private readonly sight: Sight;
   private source: GridSource | undefined;
   private columns: readonly Column[] = NO_COLUMNS;
   private columnsFor: MakeLayout = (columns) => new ColumnLayout(columns);
@@ -102,7 +100,6 @@ export class Grid implements GestureTarget, KeyTarget {
     });
     host.append(this.surface, this.down.element, this.acrossBar.element);
     this.gestures = new Gestures(this, this.stop.signal);
-    this.sight = new Sight(this.surface, () => this.invalidate(), this.stop.signal);
     this.listen();
   }
 
@@ -369,7 +366,6 @@ export class Grid implements GestureTarget, KeyTarget {
     const { source } = this;
     const { width, height } = this.sheet.size;
     if (source === undefined || width === 0 || height === 0) return;
-    if (this.sight.isOut && !this.isFocused) return; // nothing is acknowledged either, and the server makes no more updates
     const { window } = source;
     const since = now - this.attachedAt;
     if (window === undefined && since < FIRST_MS) return this.later("first", FIRST_MS - since);

@@ -6,7 +6,7 @@ import type { Query } from "../wire/messages.ts";
 import { picked, sorted } from "./query.ts";
 
 /** Forms of columns of which the server picks rows by a cell. */
-const PICKED: readonly Form[] = ["bool", "int", "float", "text", "timestamp"];
+const PICKED: readonly Form[] = ["bool", "int", "float", "decimal", "text", "timestamp", "date"];
 
 /** Whether rows can be picked by a cell of a column. */
 export function canPick(column: Column, cell: string | null | undefined): boolean {

@@ -3,7 +3,6 @@
 import { plainText } from "../cells/text.ts";
 import { visible } from "../cells/visible.ts";
 import { focusedIn } from "../grid/focus.ts";
-import { Sight } from "../grid/sight.ts";
 import type { Link } from "../link/link.ts";
 import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
@@ -59,7 +58,6 @@ export class PlotView {
   private readonly behind = make("span", { class: "lag" });
   private readonly stop = new AbortController();
   private readonly sizes: ResizeObserver;
-  private readonly sight: Sight;
   private chart: Chart | undefined;
   private problem: string | undefined;
   private shown: OpenView | undefined;
@@ -103,7 +101,6 @@ export class PlotView {
     onColours(this.element, () => this.chart?.restyle(this.colours()), this.stop.signal);
     this.sizes = new ResizeObserver(() => this.resized());
     this.sizes.observe(this.host);
-    this.sight = new Sight(this.host, () => this.paintSoon(), this.stop.signal);
     this.load();
     if (page.ticket !== undefined) this.probe(page.ticket);
     this.update();
@@ -317,7 +314,6 @@ export class PlotView {
   }
 
   private paint(): void {
-    if (this.sight.isOut && this.points !== undefined) return; // nothing is acknowledged either, and the server makes no more updates
     const { shown, shownSpec, chart } = this;
     if (shown?.window !== undefined && shownSpec !== undefined) {
       const before = this.points;
