@@ -80,10 +80,15 @@ def _ours(bench: Bench, browser: Browser) -> None:
 
 
 def _peer(bench: Bench, browser: Browser, make: Callable[[], AbstractContextManager[PageSystem]]) -> None:
+    from playwright.sync_api import Error
+
     if bench.wants(*_IN_PAGES):
         with make() as system:
             stage = Stage(bench, browser, system)
-            stage.warm()
+            try:
+                stage.warm()
+            except Error as error:
+                raise ProcessFailedError(str(error)) from error
             _in_pages(stage)
 
 
@@ -101,7 +106,7 @@ def _in_pages(stage: Stage) -> None:
         except (Error, ProcessFailedError, pa.ArrowException) as error:
             if stage.name == OURS:
                 raise
-            bench.outcome.notes.append(f"{stage.name}, {row}: {str(error).splitlines()[0]}")
+            bench.outcome.notes.append(f"{stage.name}, {row}: {str(error).partition(chr(10))[0]}")
         bench.keep()
 
 
