@@ -67,7 +67,7 @@ def made(tree: ast.Module) -> Iterator[tuple[int, ast.expr]]:
             if called in CLASSES and not is_refusal(node.args[0]):
                 yield node.lineno, node.args[0]
             elif first in ("LimitError.code", "grpc.StatusCode.RESOURCE_EXHAUSTED"):  # Status.of, context.abort
-                yield node.lineno, node.args[1]
+                yield from ((node.lineno, text) for text in node.args[1:2] if not is_refusal(text))
         elif isinstance(node, ast.Assign) and any(map(is_refusal, node.targets)):
             values = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
             yield from ((node.lineno, value) for value in values if isinstance(value, ast.JoinedStr))

@@ -313,7 +313,7 @@ def call_handler(
 
 def _refuse(context: grpc.aio.ServicerContext[Any, Any], strangers: StrangerCalls) -> None:
     context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
-    context.set_details(strangers.text)
+    context.set_details(strangers.refusal)
 
 
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
