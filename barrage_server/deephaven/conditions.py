@@ -237,7 +237,11 @@ def _value(operand: Operand) -> proto.Value:
             return proto.Value(literal=proto.Literal(bool_value=operand))
         case int():
             return proto.Value(literal=proto.Literal(long_value=operand))
-    return proto.Value(literal=proto.Literal(double_value=operand))
+        case float():
+            return proto.Value(literal=proto.Literal(double_value=operand))
+    raise UnsupportedOperationError(
+        f"There is no literal of Deephaven for a {type(operand).__name__}. Write the condition as text."
+    )
 
 
 def _reference(column: Column) -> proto.Reference:

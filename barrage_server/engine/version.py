@@ -17,7 +17,7 @@ from barrage_server.formula.inputs import SharedValues
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
-__all__ = ["FEW_ROWS", "TableVersion"]
+__all__ = ["FEW_ROWS", "TableVersion", "shared_values"]
 
 FEW_ROWS: Final = 1024
 """Rows up to which the tables that are computed from one share what they read of an update."""
@@ -161,23 +161,6 @@ class TableVersion:
             start += part.size
             yield part
 
-    def shared(self, rows: RowSet) -> SharedValues | None:
-        """The values of few rows for all tables that are computed from this one; ``None`` for more than 1,024 rows.
-
-        Args:
-            rows: rows of an update. The same object gives the same values; the version keeps those of the last four.
-
-        """
-        for known, values in self._shared:
-            if known is rows:
-                return values
-        if rows.size > FEW_ROWS:
-            return None
-        plan, views = ReadPlan.from_row_set(rows), self._views
-        values = SharedValues(lambda number: views[number].read(plan))
-        self._shared = ((rows, values), *self._shared[: _SHARED - 1])
-        return values
-
     def compact(self) -> None:
         """Take over what was overwritten since, so that this version no longer keeps the chain of undo records
         alive.
@@ -187,3 +170,22 @@ class TableVersion:
 
     def __repr__(self) -> str:
         return f"<TableVersion step={self.step} rows={self.size}>"
+
+
+def shared_values(version: TableVersion, rows: RowSet) -> SharedValues | None:
+    """The values of few rows for all tables that are computed from one; ``None`` for more than 1,024 rows.
+
+    Args:
+        version: of the table that they are computed from.
+        rows: rows of an update. The same object gives the same values; the version keeps those of the last four.
+
+    """
+    for known, values in version._shared:
+        if known is rows:
+            return values
+    if rows.size > FEW_ROWS:
+        return None
+    plan, views = ReadPlan.from_row_set(rows), version._views
+    values = SharedValues(lambda number: views[number].read(plan))
+    version._shared = ((rows, values), *version._shared[: _SHARED - 1])
+    return values

@@ -22,11 +22,6 @@ __all__ = ["Formula", "compile_condition", "compile_formula"]
 _MOST_BYTES: Final = (1 << 31) - 1
 """Of the texts of one array: its offsets have 32 bits."""
 
-_TOO_LARGE: Final = (
-    f"The texts of a formula's result are too large for one array, which holds {_MOST_BYTES:,} bytes of them. Compute "
-    "fewer rows."
-)
-
 
 class Formula:
     """A compiled formula. It is immutable; formulas that compute the same from the same columns are equal.
@@ -114,7 +109,7 @@ class Formula:
         try:
             found = to_arrow(result, kind, rows)
         except (pa.ArrowCapacityError, MemoryError) as error:
-            raise LimitError(_TOO_LARGE) from error
+            raise _too_large() from error
         if self._is_condition and found.null_count:
             found = pc.fill_null(found, False)
         return found
@@ -141,7 +136,7 @@ class Formula:
             with np.errstate(all="ignore"):
                 return self._computed(run)
         except (pa.ArrowCapacityError, MemoryError) as error:
-            raise LimitError(_TOO_LARGE) from error
+            raise _too_large() from error
 
     def _computed(self, run: Run) -> Vector:
         """The value of the last step; values are dropped after their last use."""
@@ -199,3 +194,10 @@ def _last_uses(made: Build) -> list[list[int]]:
         if number < len(found):
             found[number].append(argument)
     return found
+
+
+def _too_large() -> LimitError:
+    return LimitError(
+        f"The texts of a formula's result are too large for one array, which holds {_MOST_BYTES:,} bytes of them. "
+        "Compute fewer rows."
+    )

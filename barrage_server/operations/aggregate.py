@@ -13,7 +13,7 @@ from barrage_server.engine.group_index import GroupIndex, pack_rows
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.store import ColumnStore
-from barrage_server.engine.version import FEW_ROWS
+from barrage_server.engine.version import FEW_ROWS, shared_values
 from barrage_server.engine.view import ColumnView
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.distinct import OfDistinct
@@ -260,7 +260,7 @@ class Aggregate(Operator):
 
     def _values(self, version: TableVersion, rows: RowSet) -> dict[int, pa.Array]:
         """The columns that it reads, of rows of one piece. Tables that read the same few rows share them."""
-        shared = version.shared(rows)
+        shared = shared_values(version, rows)
         if shared is None:
             return dict(zip(self._read, version.read(rows, self._read), strict=True))
         return {number: shared.array(number) for number in self._read}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.operator import Changes, Inputs, Outcome
-from barrage_server.engine.version import TableVersion
+from barrage_server.engine.version import TableVersion, shared_values
 from barrage_server.engine.where import Flags, Where
 from barrage_server.formula.inputs import NamedValues, SharedValues
 from barrage_server.operations.formula_view import RowCondition, RowPositions
@@ -53,7 +53,7 @@ class FilteredRows(Where):
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
         """Whether all formulas hold, for each of ``rows``."""
-        values = version.shared(rows)
+        values = shared_values(version, rows)
         if values is None:
             arrays = dict(zip(self._columns, version.read(rows, self._columns), strict=True))
             values = SharedValues(arrays.__getitem__)
