@@ -16,7 +16,7 @@ import barrage_server as bs
 from .markdown import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LAST_LONG_SUBJECT = "f2a09e4d2fc73adcb117ae4379d12ffb179c0b44"
+LAST_LONG_SUBJECT = "f489dc364a1edc263f6dd551098a426364eab5db"
 """The last commit with a subject of more than 72 characters."""
 PINS = {
     path.stem: dict(
