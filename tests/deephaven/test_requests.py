@@ -19,6 +19,7 @@ from barrage_server.plan.aggregation import Aggregation
 from barrage_server.plan.condition import (
     All,
     AnyOf,
+    BigDecimal,
     Column,
     Compare,
     Comparison,
@@ -27,6 +28,7 @@ from barrage_server.plan.condition import (
     Instant,
     IsNan,
     IsNull,
+    LocalDate,
     Matches,
     Not,
     OneOf,
@@ -154,6 +156,8 @@ UNSUPPORTED: list[tuple[plan.Operation, str]] = [
     (plan.AggregateBy((), ("a",)), "'agg_by' without aggregations. Use select_distinct"),
     (plan.AggregateBy((agg.count_where("n", IsNull(PRICE)),)), "conditions of 'count_where' are texts"),
     (plan.UpdateBy((updateby.cum_count_where("n", IsNull(PRICE)),)), "conditions of 'cum_count_where' are texts"),
+    (plan.Where((Compare(Comparison.EQUAL, PRICE, BigDecimal("1.10")),)), "no literal of Deephaven for a BigDecimal"),
+    (plan.Where((OneOf(PRICE, (LocalDate(3),)),)), "no literal of Deephaven for a LocalDate"),
     (plan.Where((Not(Compare(Comparison.LESS, PRICE, 5)),)), "Write the condition as text"),
     (plan.Where((Not(All((IsNull(PRICE), Not(Compare(Comparison.LESS, PRICE, 5))))),)), "Write the condition as text"),
 ]
