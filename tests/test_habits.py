@@ -18,12 +18,12 @@ PRIVATE: dict[str, tuple[set[str], str]] = {
         "puts a step of another thread between what stages a cycle and the cycle",
     ),
     "server/test_access.py": (
-        {"_deephaven", "_endpoints", "_hub", "_methods", "_service"},
+        {"_deephaven", "_endpoints", "_server_state", "_methods", "_service"},
         "compares its list of calls with the handlers of an endpoint",
     ),
-    "server/test_access_parts.py": ({"_hub"}, "lets the time pass for which parts of tables are kept"),
+    "server/test_access_parts.py": ({"_server_state"}, "lets the time pass for which parts of tables are kept"),
     "server/test_credentials.py": (
-        {"_fits", "_hub", "_waiting"},
+        {"_fits", "_server_state", "_waiting"},
         "counts how often a password is compared, and who waits for it",
     ),
     "server/test_metrics.py": (
@@ -31,7 +31,10 @@ PRIVATE: dict[str, tuple[set[str], str]] = {
         "reads the figures without a port, and puts a server into a phase that is short",
     ),
     "server/test_web_tokens.py": ({"_NoPlainRedirect"}, "has the redirects followed that its opener makes"),
-    "server/test_durability.py": ({"_hub", "_show"}, "has a checkpoint made now, which a server does when it sees fit"),
+    "server/test_durability.py": (
+        {"_server_state", "_show"},
+        "has a checkpoint made now, which a server does when it sees fit",
+    ),
 }
 """The private members that a file reaches for, and why."""
 PAUSES = {

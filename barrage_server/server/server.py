@@ -206,7 +206,7 @@ class Server:
         self._http = None if http_port is None else self._open_http(http_port)
         try:
             with nullcontext() if data_dir is None else self._readiness.holding("recovering"):
-                self._hub = assemble(
+                self._server_state = assemble(
                     data_dir=folder,
                     fsync=policy,
                     limits=limits or Limits(),
@@ -218,12 +218,12 @@ class Server:
                     statistics=self.statistics,
                     has_console=console,
                 )
-                self._prepare(self._hub)
+                self._prepare(self._server_state)
             try:
-                self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy, chosen)
+                self._endpoints = Endpoints(self._server_state, host, port, identity, client_roots, self._tidy, chosen)
             except BaseException:
-                if self._hub.durability is not None:
-                    self._hub.durability.close()
+                if self._server_state.durability is not None:
+                    self._server_state.durability.close()
                 raise
         except BaseException:
             if self._http is not None:
@@ -281,7 +281,7 @@ class Server:
     @property
     def accepts_everyone(self) -> bool:
         """Whether every caller is accepted, with any credentials."""
-        return self._hub.authentication.is_open
+        return self._server_state.authentication.is_open
 
     @property
     def http_uri(self) -> str | None:
@@ -291,7 +291,7 @@ class Server:
     @property
     def graph(self) -> UpdateGraph:
         """The update graph that all tables belong to."""
-        return self._hub.catalog.graph
+        return self._server_state.catalog.graph
 
     @property
     def functions(self) -> Functions:
@@ -322,7 +322,7 @@ class Server:
             KeyMismatchError: the schema lacks a key column.
         """
         spec = TableSpec.requested(kind, key, capacity, durable)
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
+        table, _ = self._server_state.catalog.ensure(name, as_schema(schema), spec)
         return table
 
     def append_table(self, name: str, schema: SchemaLike) -> AppendTable:
@@ -364,7 +364,7 @@ class Server:
         return self._ensure(name, schema, TableSpec(TableKind.REPLACED), ReplacedTable)
 
     def _ensure(self, name: str, schema: SchemaLike, spec: TableSpec, made: type[AnyTable]) -> AnyTable:
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
+        table, _ = self._server_state.catalog.ensure(name, as_schema(schema), spec)
         assert isinstance(table, made)
         return table
 
@@ -386,7 +386,7 @@ class Server:
             InvalidRequestError: the table belongs to another graph.
         """
         path_of_name(name)
-        self._hub.catalog.add(table, name)
+        self._server_state.catalog.add(table, name)
         return table
 
     def cycle(self) -> AbstractContextManager[None]:
@@ -398,11 +398,11 @@ class Server:
 
     def tables(self) -> ServedTables:
         """All tables, by name."""
-        return ServedTables(self._hub.catalog.tables())
+        return ServedTables(self._server_state.catalog.tables())
 
     def table(self, name: str) -> Table:
         """The table of that name; UnknownTableError when there is none."""
-        return self._hub.catalog.get(name)
+        return self._server_state.catalog.get(name)
 
     def drop(self, name: str) -> None:
         """Take a table away. Streams that follow it end with an UnknownTableError.
@@ -412,7 +412,7 @@ class Server:
             UnavailableError: the server is closed.
         """
         self.graph.check_open(text(name, "A table's name"), "cannot be dropped")
-        self._hub.catalog.drop(name)
+        self._server_state.catalog.drop(name)
 
     def not_ready(self, reason: str) -> AbstractContextManager[None]:
         """Answer "not ready" at ``/ready`` while the ``with`` body runs, for this reason. It serves all the same.
@@ -426,11 +426,11 @@ class Server:
         """The current statistics."""
         deephaven = self._deephaven
         return collected(
-            self._hub,
+            self._server_state,
             uptime_seconds=time.monotonic() - self._started,
             evicted=self._endpoints.evicted,
             sessions=0 if deephaven is None else deephaven.session_count,
-            exports=self._hub.export_counts.total,
+            exports=self._server_state.export_counts.total,
         )
 
     def reload(
@@ -459,7 +459,7 @@ class Server:
                 changed.
 
         """
-        access, authentication = self._hub.access, self._hub.authentication
+        access, authentication = self._server_state.access, self._server_state.authentication
         known = checked_roles(roles) or access.roles
         authenticate = as_authenticator(token, role_names(default_roles, known))
         if authenticate is not None and authentication.is_open:
@@ -512,7 +512,7 @@ class Server:
             if self._closed.is_set():
                 return
             self._readiness.stop()
-            server_state = self._hub
+            server_state = self._server_state
             server_state.streams.close()
             for stream in server_state.streams.open():
                 stream.end(UnavailableError("The server is shutting down."))
@@ -574,13 +574,13 @@ class Server:
         yield from metrics.readiness_families(self._readiness)
         if self._readiness.is_starting:
             return
-        state = self._hub
+        server_state = self._server_state
         yield from metrics.statistics_families(self.statistics())
-        yield from metrics.traffic_families(state.streams.traffic())
-        yield from metrics.publish_families(state.counters.publishes())
+        yield from metrics.traffic_families(server_state.streams.traffic())
+        yield from metrics.publish_families(server_state.counters.publishes())
         yield from metrics.error_families(error_counts())
-        if state.durability is not None:
-            yield from metrics.durability_families(state.durability.failure, state.durability.nbytes)
+        if server_state.durability is not None:
+            yield from metrics.durability_families(server_state.durability.failure, server_state.durability.nbytes)
         connections = self._endpoints.connections()
         if self._http is not None:
             connections["http"] = self._http.connections
@@ -588,7 +588,7 @@ class Server:
 
     def _tidy(self, now: float) -> None:
         """Housekeeping, about once a second."""
-        server_state = self._hub
+        server_state = self._server_state
         server_state.staging.expire(now)
         server_state.ledger.expire(server_state.wall_clock())
         server_state.followers.tidy(now)
@@ -605,7 +605,7 @@ class Server:
 
     def _tell_undefined_roles(self) -> None:
         """Say in the log which roles credentials name that are not defined, since their file was read again."""
-        undefined = self._hub.authentication.named_roles - self._hub.access.roles.keys()
+        undefined = self._server_state.authentication.named_roles - self._server_state.access.roles.keys()
         if undefined - self._undefined_roles:
             told = ", ".join(sorted(undefined))
             logger.error("the credentials name roles that are not defined, and allow nothing: %s", told)

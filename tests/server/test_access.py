@@ -662,8 +662,8 @@ def test_a_hidden_table_takes_the_same_steps_as_one_that_does_not_exist(
 ) -> None:
     """So that no time tells of it, but that of steps within libraries."""
     parts = Role(["vis*"], ["list", "read"], where="x > 1")
-    hub: Any = server._hub
-    access = AccessControl(hub.catalog, {"elsewhere": ROLES["elsewhere"], "part": parts})
+    server_state: Any = server._server_state
+    access = AccessControl(server_state.catalog, {"elsewhere": ROLES["elsewhere"], "part": parts})
     holder = Principal("someone", roles)
 
     def steps(name: str) -> list[str]:

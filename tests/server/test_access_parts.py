@@ -357,8 +357,8 @@ def test_a_publisher_with_a_part_writes_to_the_table(server: Server, connect: Co
 
 def forget(server: Server) -> None:
     """Let the time pass for which parts are kept."""
-    server._hub.access.tidy(time.monotonic())
-    server._hub.access.tidy(time.monotonic() + 1000)
+    server._server_state.access.tidy(time.monotonic())
+    server._server_state.access.tidy(time.monotonic() + 1000)
 
 
 def forgotten(server: Server, source: bs.Table) -> bool:
@@ -382,7 +382,7 @@ def test_readers_share_one_part_and_the_last_one_takes_it_along(server: Server, 
 def test_a_part_that_is_not_asked_for_is_let_go(server: Server, connect: Connect) -> None:
     source, caller = server.table("quotes"), connect("eu")
     got(caller)
-    server._hub.access.tidy(time.monotonic())
+    server._server_state.access.tidy(time.monotonic())
     assert len(source.children) == 1, "it is kept for a while: making it reads the table"
     until(lambda: forgotten(server, source))
     assert got(caller) == EU

@@ -486,9 +486,9 @@ def test_a_reload_changes_everything_or_nothing(
         change(path)
         with pytest.raises(InvalidRequestError, match=r"credentials"):
             server.reload(roles=after)
-        access: Any = server._hub.access
+        access: Any = server._server_state.access
         assert access.roles == before
-        authentication: Any = server._hub.authentication
+        authentication: Any = server._server_state.authentication
         if change is not name_another_role:  # a file that changes by itself may be in force by now
             assert authentication.principal(bearer("by digest")).role_names == {"a"}
         rewrite(path, token("desk", "in clear", roles='["a"]'))
@@ -505,8 +505,8 @@ def test_a_reload_of_roles_alone_keeps_those_that_credentials_name(tmp_path: Pat
     with Server(token=CredentialFile(path), roles=EVERY) as server:
         with pytest.raises(InvalidRequestError, match="The credentials name the role 'a', which is not defined"):
             server.reload(roles=other)
-        assert server._hub.access.roles == EVERY
+        assert server._server_state.access.roles == EVERY
     with Server(token="by digest", roles=EVERY, default_roles=["b"]) as server:
         with pytest.raises(InvalidRequestError, match="'b' is none"):
             server.reload(roles=other)
-        assert server._hub.access.roles == EVERY
+        assert server._server_state.access.roles == EVERY

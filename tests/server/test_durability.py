@@ -106,11 +106,11 @@ def test_a_batch_that_was_committed_before_the_end_is_a_repetition_after_it(fold
 
 
 def commit(server: bs.Server, batch: int) -> Any:
-    hub = server._hub
-    token = hub.staging.open(StageRequest("query", "t", batch, attempt="a"), SCHEMA, hub.clock())
-    hub.staging.add(token, pa.record_batch(rows(batch), SCHEMA), hub.clock())
-    hub.staging.seal(token, 1, hub.clock())
-    return hub.committer.commit(CommitRequest("query", "t", batch, tokens=(token,), schema=SCHEMA))
+    server_state = server._server_state
+    token = server_state.staging.open(StageRequest("query", "t", batch, attempt="a"), SCHEMA, server_state.clock())
+    server_state.staging.add(token, pa.record_batch(rows(batch), SCHEMA), server_state.clock())
+    server_state.staging.seal(token, 1, server_state.clock())
+    return server_state.committer.commit(CommitRequest("query", "t", batch, tokens=(token,), schema=SCHEMA))
 
 
 @pytest.mark.parametrize("saves", [0, 1, 3])
@@ -125,8 +125,8 @@ def test_a_checkpoint_has_what_the_journal_had(folder: Path, saves: int) -> None
             keyed.delete({"key": [3 * number]})
             whole.replace(rows(*range(number % 4)))
             if number < saves:
-                assert server._hub.durability is not None
-                server._hub.durability.save()
+                assert server._server_state.durability is not None
+                server._server_state.durability.save()
         before = state(server)
     with bs.Server(data_dir=folder) as server:
         assert state(server) == before
@@ -147,8 +147,8 @@ def test_values_of_every_type_come_back(folder: Path, name: str) -> None:
             table.append(pa.record_batch([pa.array(range(len(values))), values], schema=schema))
             before = str(table.to_arrow()["value"].to_pylist())
             if checkpoint:
-                assert server._hub.durability is not None
-                server._hub.durability.save()
+                assert server._server_state.durability is not None
+                server._server_state.durability.save()
         with bs.Server(data_dir=folder) as server:
             found = server.table(f"t{checkpoint}").to_arrow()
             assert found.schema.field("value").type == values.type
@@ -368,8 +368,8 @@ def test_a_changed_bit_anywhere_in_a_checkpoint_stops_the_start(folder: Path, na
     schema = pa.schema([("key", pa.int64()), ("when", pa.timestamp("s"))])
     with bs.Server(data_dir=folder) as server:
         server.append_table("t", schema).append({"key": list(range(1000)), "when": list(range(1000))})
-        assert server._hub.durability is not None
-        server._hub.durability.save()
+        assert server._server_state.durability is not None
+        server._server_state.durability.save()
     (path,) = (folder / "state").glob(f"*/{name}")
     whole = path.read_bytes()
     for place in range(0, len(whole), max(1, len(whole) // 40)):
@@ -387,7 +387,7 @@ def saved(folder: Path, key: int) -> str:
     """Make a data directory with a checkpoint; its identity."""
     with bs.Server(data_dir=folder) as server:
         server.append_table("t", SCHEMA).append(rows(key))
-        durability = server._hub.durability
+        durability = server._server_state.durability
         assert durability is not None
         durability.save()
         return durability.identity
@@ -447,8 +447,8 @@ def test_a_lost_part_of_a_data_directory_stops_the_start(folder: Path, lost: str
         table = server.append_table("t", SCHEMA)
         table.append(rows(1))
         if saves:
-            assert server._hub.durability is not None
-            server._hub.durability.save()
+            assert server._server_state.durability is not None
+            server._server_state.durability.save()
             table.append(rows(2))
     for path in folder.glob(lost):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -469,8 +469,8 @@ def test_a_start_that_ends_before_its_first_record_is_no_loss(folder: Path, save
     with bs.Server(data_dir=folder) as server:
         if saves:
             server.append_table("t", SCHEMA).append(rows(1))
-            assert server._hub.durability is not None
-            server._hub.durability.save()
+            assert server._server_state.durability is not None
+            server._server_state.durability.save()
     segment = max((folder / "journal").glob("*.log"))
     for left in (b"", b"torn", b""):
         segment.write_bytes(left)
@@ -489,8 +489,8 @@ def test_a_segment_that_is_cut_at_its_first_byte_is_begun_anew(folder: Path, sav
     with bs.Server(data_dir=folder, fsync="always") as server:
         table = server.append_table("t", SCHEMA)
         if saves:
-            assert server._hub.durability is not None
-            server._hub.durability.save()
+            assert server._server_state.durability is not None
+            server._server_state.durability.save()
         table.append(rows(1))
         table.append(rows(2))
     segment = max((folder / "journal").glob("*.log"))
@@ -549,7 +549,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_room_for_the_journal(
     with bs.Server(data_dir=folder) as server:
         table = server.append_table("t", SCHEMA)
         table.append(rows(1))
-        durability = server._hub.durability
+        durability = server._server_state.durability
         assert durability is not None
         rename = OsDirectory.rename
 
@@ -585,7 +585,7 @@ def test_a_server_that_closes_does_not_wait_for_its_checkpoint(folder: Path, mon
     monkeypatch.setattr("barrage_server.journal.checkpoint.write_rows", slow)
     with bs.Server(data_dir=folder) as server:
         server.append_table("t", SCHEMA).append(rows(1))
-        durability = server._hub.durability
+        durability = server._server_state.durability
         assert durability is not None
 
         def save() -> None:
@@ -618,7 +618,7 @@ def test_who_waits_for_a_server_finds_its_directory_closed(folder: Path) -> None
 def test_a_segment_that_cannot_be_begun_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bs.Server(data_dir=folder) as server:
         table = server.append_table("t", SCHEMA)
-        durability = server._hub.durability
+        durability = server._server_state.durability
         assert durability is not None
         for _ in range(3):
             table.append(rows(1))
@@ -687,7 +687,7 @@ def test_an_interrupt_when_a_cycle_is_visible_leaves_what_it_made_durable(
         with monkeypatch.context() as patch:
             patch.setattr(UpdateGraph, "_show", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                publish_rows(server._hub.catalog, Target("new"), SCHEMA, [given])
+                publish_rows(server._server_state.catalog, Target("new"), SCHEMA, [given])
         server.table("new").append(rows(2))  # type: ignore[attr-defined]
         before = state(server)
     with bs.Server(data_dir=folder) as server:
