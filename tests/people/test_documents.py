@@ -60,6 +60,13 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert set(DOCUMENTS) - {index} <= reached
 
 
+def test_every_picture_is_in_a_document() -> None:
+    shown = {(document.parent / link).resolve() for document in DOCUMENTS for link in links(document)}
+    pictures = set((ROOT / "docs" / "images").iterdir())
+    assert pictures
+    assert pictures <= shown
+
+
 def test_every_example_is_listed() -> None:
     listed = {link for link in links(ROOT / "examples" / "README.md") if "/" not in link}
     assert {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".ipynb")} == listed
