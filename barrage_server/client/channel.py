@@ -156,7 +156,7 @@ class Channel:
 
     @property
     def grpc_target(self) -> tuple[str, bytes | None]:
-        """Where the server is for calls of gRPC beside those of Flight, and the certificates to trust, if it has TLS.
+        """The address for calls of gRPC, and the certificates to trust; None without TLS.
 
         Empty certificates are the system's.
         """

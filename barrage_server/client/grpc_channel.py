@@ -24,7 +24,9 @@ _OPTIONS: Final = (*OPTIONS, ("grpc.max_receive_message_length", -1))
 
 
 class GrpcChannel:
-    """Makes calls beside those of Flight: with the credentials of a connection, whose newest token they learn.
+    """Calls of gRPC beside those of Flight, with the credentials of a connection.
+
+    The connection learns the newest token from their answers.
 
     Args:
         channel: the connection.

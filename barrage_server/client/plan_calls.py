@@ -126,7 +126,7 @@ class _Actions(PlanCalls):
 
 
 class PlanCallsOfServer(PlanCalls):
-    """The calls of the server that answers.
+    """The calls of the kind of server that answers, which is known by then.
 
     Args:
         channel: the connection.

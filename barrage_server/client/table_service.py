@@ -49,7 +49,10 @@ Creation = deephaven_pb2.ExportedTableCreationResponse
 
 
 class ExportNumbers:
-    """Numbers for the exports of one connection. A forked process shares the session of its parent, and not these."""
+    """Numbers for the exports of one connection.
+
+    A forked process has the session of its parent, and begins at a random number, so that theirs differ.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

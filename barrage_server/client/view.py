@@ -28,7 +28,7 @@ class View:
     columns: tuple[str, ...] | None
 
     def moved(self, before: View, window: Window) -> Window | None:
-        """The view with column numbers, from those of the view ``before``; ``None`` where it has other columns."""
+        """The view with the column numbers of the view ``before``; None if it has others."""
         if self.columns != before.columns:
             return None
         return Window(window.columns, self.positions, self.reverse and self.positions is not None)

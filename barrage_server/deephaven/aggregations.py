@@ -1,4 +1,4 @@
-"""Aggregations of a plan as messages of Deephaven (table.proto, ``AggSpec``, ``Aggregation``), and back."""
+"""Aggregations as messages of Deephaven, and back (``AggSpec``, ``Aggregation``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions of a plan as messages of Deephaven (table.proto, ``Condition``), and back."""
+"""Conditions as messages of Deephaven, and back (``Condition`` of table.proto)."""
 
 from __future__ import annotations
 

@@ -99,9 +99,9 @@ def _reference(source: Source, offsets: Sequence[int], ticket_of: Callable[[str]
 
 
 def _messages(operation: plan.Operation, inputs: Inputs, offset: int) -> Iterable[Operation]:
-    """The messages of one operation, each on the result of the one before; the first of them has the index ``offset``.
+    """The messages of one operation, each on the result of the one before.
 
-    Trees of conditions and texts have messages of their own.
+    ``where`` has several if it has both trees of conditions and texts. ``offset`` is the index of the first one.
     """
     if not isinstance(operation, plan.Where):
         yield _message(operation, inputs)

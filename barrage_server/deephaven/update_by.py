@@ -1,4 +1,4 @@
-"""Functions along the rows of groups as messages of Deephaven (table.proto, ``UpdateByRequest``), and back."""
+"""Functions of ``update_by`` as messages of Deephaven, and back (``UpdateByRequest``)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Numbering:
 
     @property
     def rows(self) -> RowSet:
-        """The rows, by their keys in the table that has them. The cost follows those that are listed as ``tail``."""
+        """The rows, by their keys in the table that has them. O(rows in ``tail``)."""
         return self._rows | RowSet.from_sorted_keys(self._tail) if len(self._tail) else self._rows
 
     def keys_of(self, rows: RowSet) -> RowSet:

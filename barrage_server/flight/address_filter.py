@@ -1,4 +1,4 @@
-"""New connections from some addresses, refused by the operating system before a listening socket has them. Linux.
+"""A filter of new connections by address, in the operating system. Linux only.
 
 gRPC accepts every connection, and reads what has come over it, before the process can shut it. A classic socket filter
 on the listening sockets drops the packets that would open a connection. Connections that are open stay as they are.
@@ -32,7 +32,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class AddressFilter:
-    """Which addresses may not connect to the listening sockets of this process. One thread uses it at a time."""
+    """The addresses that may not connect to listening sockets of this process.
+
+    One thread uses it at a time.
+    """
 
     def __init__(self) -> None:
         self._refused: frozenset[str] = frozenset()
@@ -43,7 +46,7 @@ class AddressFilter:
         return self._refused
 
     def refuse(self, ports: Collection[int], addresses: Collection[str]) -> None:
-        """Let no connection to ``ports`` come from ``addresses``, and from any others that were refused before.
+        """Refuse connections to ``ports`` from ``addresses``, and accept those from all others.
 
         Args:
             ports: those of the listening sockets.

@@ -51,8 +51,8 @@ class Recovered:
         checkpoint: the checkpoint that it began with.
         cycles: how many cycles were repeated.
         nbytes: bytes of the journal since the checkpoint.
-        left_out: what cycles have not done that failed again, or have failed for the first time, when they were
-            repeated: to be written down, since they may not fail the next time.
+        left_out: what cycles that failed when they were repeated have not done. It is to be written down: the next
+            start may repeat them without a failure.
         torn: a sentence about the journal's torn end; empty when it has none.
         era: the id of the era of the last segment; empty where none is known.
 
@@ -291,8 +291,9 @@ class _Recovery:
 
 
 def _notes_with(cycle: CycleRecord, lost: frozenset[int]) -> frozenset[int]:
-    """The numbers of the notes that a cycle does not do when it fails in the tables ``lost``: those of all commits that
-    write to one of them.
+    """The numbers of the notes that a cycle does not do when it fails in the tables ``lost``.
+
+    They are those of all commits that write to one of these tables.
     """
     tables_of: dict[tuple[str, str, str], set[int]] = {}
     for one in cycle.ledger:

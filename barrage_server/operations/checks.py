@@ -25,9 +25,9 @@ def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownCo
     """The error for a column that a table lacks, with the nearest name or the names there are."""
     close = difflib.get_close_matches(name[:_LONGEST], list(islice(columns, _MOST_COMPARED)), n=1)
     if close:
-        return UnknownColumnError(f"Table '{table}' has no column {name[:100]!r}. Did you mean {close[0]!r}?")
+        return UnknownColumnError(f"Table '{table}' has no column {name[:_LONGEST]!r}. Did you mean {close[0]!r}?")
     listed = ", ".join(islice(columns, _MOST_LISTED)) + (", ..." if len(columns) > _MOST_LISTED else "")
-    return UnknownColumnError(f"Table '{table}' has no column {name[:100]!r}. Its columns are: {listed}.")
+    return UnknownColumnError(f"Table '{table}' has no column {name[:_LONGEST]!r}. Its columns are: {listed}.")
 
 
 def columns_by_name(schema: pa.Schema) -> dict[str, int]:

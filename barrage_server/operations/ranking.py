@@ -388,7 +388,11 @@ RANKED: Final[dict[str, Any]] = {
 
 
 def ranked_of(function: str, with_mean: bool | None) -> Any:
-    """The same for a function that may be asked for a mean, or for none: ``with_mean``; None: its own way.
+    """What makes the accumulator of a function in :data:`RANKED`, with a mean or without.
+
+    Args:
+        function: its name.
+        with_mean: whether it takes the mean of two values in the middle; None: as it does by itself.
 
     Raises:
         InvalidRequestError: it is neither a median nor a percentile.

@@ -77,8 +77,8 @@ class Aggregation:
         weight: the column with the weights; of weighted functions.
         order_by: the columns that the rows of a group are ordered by; of sorted functions.
         share: which of the values in order, from 0 to 1; of percentiles.
-        with_mean: whether the mean is taken of two values in the middle, if the share splits numbers into halves; of
-            medians and percentiles. None: of medians.
+        with_mean: whether the mean of the two values in the middle is taken, if the share splits numbers into halves;
+            of medians and percentiles. None: it is of a median, and is not of a percentile.
         filters: the conditions that rows must meet, formulas or trees; of ``count_where``.
         with_nulls: whether null is a value; of functions of the different values.
         sentinel: the result for a group with several values; of ``unique``.
@@ -171,8 +171,8 @@ def pct(percentile: float, cols: Texts = (), average_evenly_divided: bool = Fals
     Args:
         percentile: the part of the way.
         cols: the columns.
-        average_evenly_divided: whether it is a double of numbers: the last one up to that part of the way, or the mean
-            with the next one if there are as many behind it as up to it.
+        average_evenly_divided: whether numbers give a double, and floats a float: the last value up to that part of
+            the way, or the mean with the next one if there are as many behind it as up to it.
 
     """
     is_mean = _flag(average_evenly_divided, "average_evenly_divided")

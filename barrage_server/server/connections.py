@@ -110,10 +110,16 @@ class Connections:
             return self._scan.shut({peer}) > 0
 
     def end(self, peers: Set[str], addresses: Set[str]) -> None:
-        """Shut the connections to some peers, with what they have sent unread, and those of strangers from some
-        addresses, which may not connect again until they are not named here any more.
+        """Shut the connections to some peers, and refuse strangers from some addresses.
 
-        An address of which a connection has shown credentials, such as a proxy's, loses no connections but ``peers``.
+        What has come over these connections and was not read is discarded. An address of which a connection has shown
+        credentials, such as a proxy's, is not refused.
+
+        Args:
+            peers: of the connections to shut.
+            addresses: strangers from there lose their connections, and connect again when a later call does not
+                name the address.
+
         """
         with self._lock:
             known = set(self._known)

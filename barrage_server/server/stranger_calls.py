@@ -26,10 +26,11 @@ logger = logging.getLogger("barrage_server.server")
 _MOST_ADDRESSES: Final = 10_000
 _MOST_ENDED: Final = 10_000
 _REST: Final = 10
-"""The time that ending connections takes, multiplied, that passes before others are ended: a tenth of a core."""
+"""The pause after ending connections, in multiples of the time that it took: a tenth of a core is spent on it."""
 _SHORTEST_REST: Final = 0.005
+"""Seconds that the pause has at least."""
 _ENDED_SECONDS: Final = 2.0
-"""Seconds for which calls of an ended connection are taken for those that had come before its end."""
+"""Seconds after the end of a connection for which its calls are refused unseen: they had come before the end."""
 _ENDS: Final = Throttle(20, 1.0)
 
 
