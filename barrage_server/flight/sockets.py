@@ -94,7 +94,13 @@ class PortScan:
         return {peer for _, peer in seen.values() if peer is not None}
 
     def shut(self, peers: Set[str], *, discard: bool = False) -> int:
-        """Shut the connections to those peers; returns their number. ``discard``: with what came and was not read."""
+        """Shut the connections to those peers; returns their number.
+
+        Args:
+            peers: addresses with ports.
+            discard: whether to throw away what has come over them and was not read.
+
+        """
         count = 0
         for number, (inode, peer) in self._seen.items():
             if peer not in peers:

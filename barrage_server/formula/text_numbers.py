@@ -42,7 +42,7 @@ def integers_of(text: Arrow, kind: Kind) -> Arrow:
 
 
 def floats_of(text: Arrow, kind: Kind) -> Arrow:
-    """The number that each text is, blanks around it left out, of the type of ``kind``; null where it is none."""
+    """The number that each text is, of the type of ``kind``; null where it is none. Blanks around it do not count."""
     text = pc.utf8_trim(text, BLANKS)
     if isinstance(text, pa.Scalar):
         return each_text(text, kind.arrow, _float)

@@ -154,11 +154,13 @@ def max_(cols: Texts = ()) -> Aggregation:
 
 
 def median(cols: Texts = (), average_evenly_divided: bool = True) -> Aggregation:
-    """The value in the middle. Of an even number of numbers the mean of the two: a float of floats, else a double.
+    """The value in the middle.
 
     Args:
         cols: the columns.
-        average_evenly_divided: whether it is that mean; otherwise the larger of both, in the type of the column.
+        average_evenly_divided: whether the median of numbers is a double, and that of floats a float: of an even
+            number of values the mean of the two in the middle. Otherwise, and of other types, it is the larger of
+            both, in the type of the column.
 
     """
     is_mean = _flag(average_evenly_divided, "average_evenly_divided")
@@ -166,10 +168,12 @@ def median(cols: Texts = (), average_evenly_divided: bool = True) -> Aggregation
 
 
 def pct(percentile: float, cols: Texts = (), average_evenly_divided: bool = False) -> Aggregation:
-    """The value at a part of the way from the smallest to the largest, from 0 to 1: the nearest, of two the larger.
+    """The value at a part of the way from the smallest to the largest.
+
+    It is the value that is nearest to that place, of two the larger.
 
     Args:
-        percentile: the part of the way.
+        percentile: the part of the way, from 0 to 1.
         cols: the columns.
         average_evenly_divided: whether numbers give a double, and floats a float: the last value up to that part of
             the way, or the mean with the next one if there are as many behind it as up to it.

@@ -114,7 +114,7 @@ class ExchangeStream(OpenStream):
         return self.exchange_state.table
 
     def computed_of(self, ticket: bytes) -> ResultTicket | PlanTicket | None:
-        """What :func:`~barrage_server.wire.tickets.parse_computed` gives; kept for requests with the same object."""
+        """The ticket, parsed by :func:`parse_computed`. The last one is kept, by its identity."""
         if ticket is not self._last_ticket[0]:
             self._last_ticket = (ticket, parse_computed(ticket))
         return self._last_ticket[1]

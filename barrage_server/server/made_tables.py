@@ -41,11 +41,14 @@ class MadeTables:
         self._columns: dict[str, int] = {}  # by caller: of all of these
 
     def admit(self, principal: Principal, tables: Mapping[str, pa.Schema]) -> None:
-        """Count tables that ``principal`` is about to make, which are not there; LimitError when that is too much.
+        """Count tables that ``principal`` is about to make, which are not there.
 
         Args:
             principal: the caller.
             tables: their schemas by name.
+
+        Raises:
+            LimitError: they are too many, or their columns are.
 
         """
         limits = self._limits

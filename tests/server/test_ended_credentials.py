@@ -91,7 +91,7 @@ def by_page_over_flight(door: str, server: bs.Server, token: str, begun: threadi
 
 
 WAYS: dict[str, tuple[dict[str, Any], Follow]] = {
-    **{f"{door}": (doors(door), partial(by_flight, door)) for door in DOORS},
+    **{door: (doors(door), partial(by_flight, door)) for door in DOORS},
     "web": ({"deephaven_web_port": 0}, by_websocket),
     "page": ({"web_port": 0}, by_page),
     "page beside Deephaven": ({"web_port": 0, "deephaven_port": 0}, by_page),
