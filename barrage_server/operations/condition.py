@@ -7,7 +7,6 @@ unequal to all values and neither lower nor higher.
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -26,19 +25,17 @@ from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.operations.checks import columns_by_name, unknown_column
 from barrage_server.operations.formula_view import Lookup
+from barrage_server.operations.literals import bounds, checked_text, holds, is_text, literal_of, number_of
 from barrage_server.plan.condition import (
     All,
     AnyOf,
-    BigDecimal,
     Column,
     Compare,
     Comparison,
     Condition,
     Contains,
-    Instant,
     IsNan,
     IsNull,
-    LocalDate,
     Matches,
     Not,
     OneOf,
@@ -55,18 +52,12 @@ _Test: TypeAlias = Callable[[_Values], Flags]
 MOST_DEPTH: Final = 64
 MOST_NODES: Final = 1_000
 MOST_CANDIDATES: Final = 100_000
-MOST_TEXT: Final = 10_000
 _EXCHANGED: Final = {
     Comparison.LESS: Comparison.GREATER,
     Comparison.LESS_OR_EQUAL: Comparison.GREATER_OR_EQUAL,
     Comparison.GREATER: Comparison.LESS,
     Comparison.GREATER_OR_EQUAL: Comparison.LESS_OR_EQUAL,
 }
-_DIGITS: Final = re.compile(r"-?([0-9]{1,76})(?:\.([0-9]{1,76}))?", re.ASCII)
-_MOST_DIGITS: Final = 76
-"""Of decimals."""
-_MILLISECONDS_OF_DAY: Final = 86_400_000
-_UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 class TreeCondition:
@@ -165,9 +156,9 @@ class _Compiler:
                 return _matching(name, rf"\A(?:{pattern})\z", "match_substring_regex", ignores_case, inverted)
             case Contains(Column(name), text, ignores_case, inverted):
                 self._text(name)
-                return _matching(name, _text(text), "match_substring", ignores_case, inverted)
+                return _matching(name, checked_text(text), "match_substring", ignores_case, inverted)
             case Search(text, columns):
-                return self._search(_text(text), columns)
+                return self._search(checked_text(text), columns)
         raise InvalidRequestError(f"A condition cannot be {shown(condition)}.")
 
     def _type(self, name: str) -> pa.DataType:
@@ -177,7 +168,7 @@ class _Compiler:
         return self._table.schema.field(self._numbers[name]).type
 
     def _text(self, name: str) -> None:
-        if not _is_text(self._type(name)):
+        if not is_text(self._type(name)):
             raise InvalidRequestError(f"Column {name!r} has the type {self._type(name)}, and not strings.")
 
     def _compare(self, comparison: Comparison, left: Operand, right: Operand, ignores_case: bool) -> _Test:
@@ -204,7 +195,7 @@ class _Compiler:
         data_type = self._type(name)
         if _is_beyond(data_type, value):
             return _beyond(comparison, name, is_large=value > 0)
-        common, literal = _literal(name, data_type, value)
+        common, literal = literal_of(name, data_type, value)
         if isinstance(literal, Fraction):
             return _beside(comparison, name, common, literal)
         if isinstance(literal, str) and ignores_case:
@@ -239,9 +230,9 @@ class _Compiler:
         for value in literals:
             if _is_beyond(data_type, value):
                 continue
-            kind, literal = _literal(name, data_type, value)
+            kind, literal = literal_of(name, data_type, value)
             if isinstance(literal, Fraction):
-                literal = literal.numerator if _holds(kind, literal) else None
+                literal = literal.numerator if holds(kind, literal) else None
             elif isinstance(literal, Decimal):  # no value of the column has more digits after the point
                 literal = literal if kind.scale == data_type.scale else None
             elif isinstance(literal, float):  # no integer is infinite
@@ -261,10 +252,10 @@ class _Compiler:
             if name not in self._numbers:
                 raise unknown_column(name, self._numbers, self._table.name)
             data_type = self._table.schema.field(self._numbers[name]).type
-            if _is_text(data_type):
+            if is_text(data_type):
                 self._text(name)
                 tests.append(_matching(name, text, "match_substring", True, False))
-            elif (number := _number(text, data_type)) is not None:
+            elif (number := number_of(text, data_type)) is not None:
                 tests.append(self._value(Comparison.EQUAL, name, number, False))
         return _any(tests)
 
@@ -343,13 +334,13 @@ def _beyond(comparison: Comparison, name: str, *, is_large: bool) -> _Test:
 
 def _beside(comparison: Comparison, name: str, common: pa.DataType, literal: Fraction) -> _Test:
     """Compare integers with a number: one that is no integer of the type lies between two, or beyond all."""
-    if _holds(common, literal):
+    if holds(common, literal):
         scalar = pa.scalar(literal.numerator, common)
         return lambda values: _compared(comparison, _as(values[name], common), scalar)
     if comparison in (Comparison.EQUAL, Comparison.NOT_EQUAL):
         is_other = comparison is Comparison.NOT_EQUAL
         return lambda values: np.full(len(values[name]), is_other)
-    low, high = _bounds(common)
+    low, high = bounds(common)
     below = comparison in (Comparison.LESS, Comparison.LESS_OR_EQUAL)
     if not low <= literal <= high:
         is_low = (literal > high) is below
@@ -361,72 +352,9 @@ def _beside(comparison: Comparison, name: str, common: pa.DataType, literal: Fra
     return lambda values: _compared(other, _as(values[name], common), scalar)
 
 
-def _literal(name: str, data_type: pa.DataType, value: Any) -> tuple[pa.DataType, Any]:
-    """The type to compare a column in, and a value of it; a Fraction for integers."""
-    if isinstance(value, bool):
-        if pat.is_boolean(data_type):
-            return data_type, value
-    elif isinstance(value, str):
-        if _is_text(data_type):
-            return pa.large_string(), _text(value)
-    elif isinstance(value, Instant):
-        if pat.is_timestamp(data_type):
-            return pa.int64(), Fraction(_nanoseconds(value), _UNITS[data_type.unit])
-    elif isinstance(value, LocalDate):
-        if pat.is_date32(data_type):
-            return pa.int32(), Fraction(_whole(value.days, "A date", "days"))
-        if pat.is_date64(data_type):
-            return pa.int64(), Fraction(_whole(value.days, "A date", "days") * _MILLISECONDS_OF_DAY)
-    elif isinstance(value, BigDecimal):
-        if pat.is_decimal(data_type):
-            return _decimal(data_type, value)
-    elif isinstance(value, int | float):
-        if pat.is_floating(data_type):
-            return pa.float64(), _as_float(value)
-        if pat.is_integer(data_type):
-            if isinstance(value, float) and not math.isfinite(value):
-                return pa.float64(), value
-            return data_type, Fraction(value)
-        if pat.is_decimal(data_type):
-            return pa.float64(), _as_float(value)
-    raise InvalidRequestError(f"Column {name!r} has the type {data_type}, and {shown(value)} is no such value.")
-
-
-def _decimal(data_type: pa.DataType, value: BigDecimal) -> tuple[pa.DataType, Decimal]:
-    """A decimal type that holds the column's values and the literal, both exactly."""
-    found = _DIGITS.fullmatch(value.digits) if isinstance(value.digits, str) else None
-    if found is None:
-        raise InvalidRequestError(f"A decimal is written as digits, maybe with a point, not as {shown(value.digits)}.")
-    whole, fraction = found.groups(default="")
-    fraction = fraction.rstrip("0")
-    scale = max(data_type.scale, len(fraction))
-    if max(data_type.precision - data_type.scale, len(whole)) + scale > _MOST_DIGITS:
-        raise InvalidRequestError(
-            f"{shown(value.digits)} and {data_type} have more than {_MOST_DIGITS} digits together."
-        )
-    return pa.decimal256(_MOST_DIGITS, scale), Decimal(value.digits)
-
-
-def _nanoseconds(value: Instant) -> int:
-    return _whole(value.nanoseconds, "An instant", "nanoseconds")
-
-
-def _whole(value: object, what: str, unit: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidRequestError(f"{what} is a number of {unit}, not {shown(value)}.")
-    return value
-
-
-def _as_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
 def _common(left: str, first: pa.DataType, right: str, second: pa.DataType) -> pa.DataType:
     """The type to compare two columns in."""
-    if _is_text(first) and _is_text(second):
+    if is_text(first) and is_text(second):
         return pa.large_string()
     if _is_number(first) and _is_number(second):
         if pat.is_integer(first) and pat.is_integer(second):
@@ -450,54 +378,17 @@ def _as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _folded(array: pa.Array, ignores_case: bool) -> pa.Array:
-    return pc.utf8_lower(array) if ignores_case and _is_text(array.type) else array
-
-
-def _bounds(data_type: pa.DataType) -> tuple[int, int]:
-    info = np.iinfo(data_type.to_pandas_dtype())
-    return int(info.min), int(info.max)
-
-
-def _holds(data_type: pa.DataType, number: Fraction) -> bool:
-    low, high = _bounds(data_type)
-    return number.denominator == 1 and low <= number <= high
-
-
-def _number(text: str, data_type: pa.DataType) -> float | None:
-    """The number that a text is, for a column that may have it."""
-    try:
-        if pat.is_integer(data_type):
-            return int(text) if len(text) < 30 else None
-        found = float(text) if pat.is_floating(data_type) and len(text) < 400 else None
-        return found if found is not None and math.isfinite(found) else None
-    except ValueError:
-        return None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidRequestError(f"A condition on strings needs a string, not {shown(value)}.")
-    if len(value) > MOST_TEXT:
-        raise LimitError(f"A text of a condition has {len(value)} characters, and {MOST_TEXT} is the most.")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequestError("A text of a condition has half a surrogate pair.") from None
-    return value
+    return pc.utf8_lower(array) if ignores_case and is_text(array.type) else array
 
 
 def _check_pattern(pattern: Any) -> None:
     """Raise InvalidRequestError if a regular expression does not compile by itself."""
-    text = _text(pattern)
+    text = checked_text(pattern)
     try:
         pc.match_substring_regex(pa.array([""], pa.large_string()), text)
     except pa.ArrowInvalid as error:
         reason = str(error).removeprefix("Invalid regular expression: ")
         raise InvalidRequestError(f"The regular expression {shown(text)} is not allowed: {reason[:200]}.") from None
-
-
-def _is_text(data_type: pa.DataType) -> bool:
-    return bool(pat.is_string(data_type) or pat.is_large_string(data_type) or pat.is_string_view(data_type))
 
 
 def _is_number(data_type: pa.DataType) -> bool:
