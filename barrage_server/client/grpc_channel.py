@@ -59,14 +59,17 @@ class GrpcChannel:
             UnavailableError: the connection is closed.
 
         """
-        start: Any = self._open().unary_stream(
+        opened = self._open()
+        start: Any = opened.unary_stream(
             method, request_serializer=_to_bytes, response_deserializer=response.FromString
         )
         metadata = self._channel.metadata()
         try:
             call = start(request, timeout=self._channel.timeout, metadata=metadata)
-        except ValueError:  # of gRPC: another thread has closed the connection
-            raise self._closed() from None
+        except ValueError:
+            if self._grpc is opened:
+                raise
+            raise self._closed() from None  # by another thread, meanwhile
         found: list[R] = []
         try:
             for message in call:
