@@ -58,11 +58,20 @@ class GrpcChannel:
 
         Raises:
             AuthenticationError: there is no session.
+            UnavailableError: the connection is closed.
 
         """
-        call: Any = self._open().unary_stream(
+        opened = self._open()
+        start: Any = opened.unary_stream(
             method, request_serializer=_to_bytes, response_deserializer=response.FromString
-        )(request, timeout=self._channel.timeout, metadata=self._channel.metadata())
+        )
+        metadata = self._channel.metadata()
+        try:
+            call = start(request, timeout=self._channel.timeout, metadata=metadata)
+        except ValueError:
+            if self._grpc is opened:
+                raise
+            raise self._closed() from None  # by another thread, meanwhile
         found: list[R] = []
         try:
             for message in call:
@@ -84,7 +93,7 @@ class GrpcChannel:
     def _open(self) -> grpc.Channel:
         with self._lock:
             if self._channel.is_closed:
-                raise UnavailableError(f"This client of {self._channel.address} is closed; connect again.")
+                raise self._closed()
             if self._pid != os.getpid():  # that of the parent stays in memory
                 self._grpc, self._pid = None, os.getpid()
             if self._grpc is None:
@@ -96,6 +105,9 @@ class GrpcChannel:
                     self._grpc = grpc.secure_channel(target, credentials, _OPTIONS)
                 leave_to_parent(self._grpc)
             return self._grpc
+
+    def _closed(self) -> UnavailableError:
+        return UnavailableError(f"This client of {self._channel.address} is closed; connect again.")
 
     def _learn(self, call: Any) -> None:
         """Take the token that came ahead of the responses, or behind them."""

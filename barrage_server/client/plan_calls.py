@@ -14,6 +14,7 @@ from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.upload import act
+from barrage_server.errors import WireFormatError
 from barrage_server.extras import missing_extra
 from barrage_server.flight.errors import error_of
 from barrage_server.plan.json_form import plan_to_json
@@ -98,8 +99,10 @@ class _Actions(PlanCalls):
         self._channel = channel
 
     def compute(self, plan: Plan) -> Computed:
-        answer = act(self._channel, OPERATE_ACTION, plan_to_json(plan))
-        (output,) = OperateResult.from_json(answer).outputs
+        outputs = OperateResult.from_json(act(self._channel, OPERATE_ACTION, plan_to_json(plan))).outputs
+        if len(outputs) != 1:
+            raise WireFormatError(f"results of a plan: it has one output, and the server tells of {len(outputs)}")
+        (output,) = outputs
         if output.error is not None:
             raise error_of(output.error, output.text or "")
         ticket, is_static = (output.ticket or "").encode(), bool(output.is_static)

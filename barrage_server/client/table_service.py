@@ -26,6 +26,8 @@ from barrage_server.errors import (
     UnavailableError,
     UnknownColumnError,
     UnknownTableError,
+    UnsupportedTypeError,
+    WireFormatError,
 )
 from barrage_server.flight.errors import from_status, from_tagged
 from barrage_server.plan.plan import Plan
@@ -90,10 +92,10 @@ class TableService(PlanCalls):
             batch = batch_of(plan, ticket, lambda name: ticket_of(name, ServerKind.DEEPHAVEN))
             try:
                 created = self._run(batch)
-            except DeadlineError:
-                self.release([ticket])  # it may be made later
+                schema = read_schema(created.schema_header)
+            except (DeadlineError, UnsupportedTypeError, WireFormatError):
+                self.release([ticket])  # it may be made later, or is made and cannot be read
                 raise
-            schema = read_schema(created.schema_header)
             return Computed(ticket, ("export", str(number)), schema, created.size, created.is_static, session)
 
         return self._channel.logged_in(ask)
@@ -179,8 +181,9 @@ class TableService(PlanCalls):
 
 def _verb(response: Creation, batch: Batch) -> str:
     """The method whose operation failed: the last one's result alone has a ticket."""
-    if response.result_id.WhichOneof("ref") == "batch_offset":
-        return batch.verbs[response.result_id.batch_offset]
+    reference = response.result_id
+    if reference.WhichOneof("ref") == "batch_offset" and 0 <= reference.batch_offset < len(batch.verbs):
+        return batch.verbs[reference.batch_offset]
     return batch.verbs[-1]
 
 

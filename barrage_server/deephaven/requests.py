@@ -107,6 +107,8 @@ def _messages(operation: plan.Operation, inputs: Inputs, offset: int) -> Iterabl
         yield _message(operation, inputs)
         return
     source = inputs[0]
+    if not operation.conditions:  # a message all the same: the next operation, or the output, refers to it
+        yield Operation(fetch_table=deephaven_pb2.FetchTableRequest(source_id=source))
     for is_text, conditions in groupby(operation.conditions, lambda condition: isinstance(condition, str)):
         filters: Any = list(conditions)
         if is_text:

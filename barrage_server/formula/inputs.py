@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 import pyarrow as pa
 
@@ -11,9 +12,13 @@ from barrage_server.formula.vectors import Vector, from_arrow
 
 __all__ = ["NamedValues", "SharedValues", "decoded"]
 
+_MOST_BYTES: Final = 1 << 18
+"""Bytes of a column that is kept: whoever has the values has them for long."""
+
 
 class SharedValues:
-    """The columns of some rows. Each is read and decoded at most once, however many formulas name it.
+    """The columns of some rows. Each is read and decoded at most once, however many formulas name it; large ones,
+    such as those of long texts, each time.
 
     Args:
         read: the values of a column, by its number.
@@ -31,14 +36,19 @@ class SharedValues:
         """The values of a column."""
         found = self._arrays.get(number)
         if found is None:
-            found = self._arrays[number] = self._read(number)
+            found = self._read(number)
+            # what is quick to tell first; parts of the storage count for themselves
+            if found.get_total_buffer_size() <= _MOST_BYTES or found.nbytes <= _MOST_BYTES:
+                self._arrays[number] = found
         return found
 
     def vector(self, number: int, kind: Kind) -> Vector:
         """The values of a column as the kind of its type. They must not be written to."""
         found = self._vectors.get(number)
         if found is None:
-            found = self._vectors[number] = from_arrow(self.array(number), kind)
+            found = from_arrow(self.array(number), kind)
+            if number in self._arrays:
+                self._vectors[number] = found
         return found
 
 

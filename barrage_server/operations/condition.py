@@ -234,7 +234,7 @@ class _Compiler:
             if isinstance(literal, Fraction):
                 literal = literal.numerator if holds(kind, literal) else None
             elif isinstance(literal, Decimal):  # no value of the column has more digits after the point
-                literal = literal if kind.scale == data_type.scale else None
+                literal = literal if kind.scale == max(data_type.scale, 0) else None
             elif isinstance(literal, float):  # no integer is infinite
                 literal = None if math.isnan(literal) or pat.is_integer(data_type) else literal
             if literal is not None:

@@ -293,6 +293,7 @@ class TableFeed:
                     del self._groups[group.key]
                     self._groups[key] = group
                     group.key = key
+                    group.latest = None  # of the viewport before: one who left may have asked for it
                     if group.viewports is not None and window.positions is not None:
                         group.viewports.leave(group.seat)
                         group.seat = object()

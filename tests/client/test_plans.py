@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
+from barrage_server.client import plan_calls
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Limits
+from barrage_server.wire.plan_messages import OperateResult, PlanOutput
 from tests.client.test_reconnect import QUICK, _free_port
 from tests.test_wrong_arguments import WRONG, operations
 from tests.waiting import until
@@ -131,6 +133,16 @@ def test_a_closed_plan_is_told(client: bs.Client, trades: KeyedTable) -> None:
         with pytest.raises(bs.InvalidRequestError, match=r"The table 'trades.where' was closed; make it again\."):
             call()
     assert further.size == 1
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_answer_with_other_outputs_is_refused(
+    client: bs.Client, trades: KeyedTable, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    answer = OperateResult((PlanOutput(error="LimitError", text="no"),) * count, 1).to_json()
+    monkeypatch.setattr(plan_calls, "act", lambda *_: answer)
+    with pytest.raises(bs.WireFormatError, match=f"the server tells of {count}"):
+        client.table("trades").head(1).to_arrow()
 
 
 def test_what_is_held_is_shared(server: bs.Server, client: bs.Client, trades: KeyedTable) -> None:

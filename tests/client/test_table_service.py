@@ -14,9 +14,12 @@ from typing import Any, Final
 import grpc
 import pyarrow as pa
 import pytest
+from barrage_proto.deephaven_pb2 import ExportedTableCreationResponse as Creation
+from barrage_proto.deephaven_pb2 import TableReference
 
 import barrage_server as bs
 from barrage_server.client.channel import Channel
+from barrage_server.client.grpc_channel import GrpcChannel
 from barrage_server.client.plan_calls import Computed
 from barrage_server.client.table_service import ExportNumbers, TableService
 from barrage_server.engine import KeyedTable
@@ -117,6 +120,52 @@ def test_the_first_operation_that_fails_is_told(client: bs.Client) -> None:
         wrong.to_arrow()
     with pytest.raises(bs.UnsupportedOperationError, match="cannot be asked for 'tail_pct'"):
         client.table("trades").tail_pct(0.5).to_arrow()
+
+
+def test_a_filter_without_conditions_keeps_all_rows(server: bs.Server, client: bs.Client) -> None:
+    server.append_table("other", SCHEMA).append({"id": [7], "sym": ["Z"], "price": [0.5]})
+    everything = client.table("other").where([])
+    assert everything.to_arrow()["id"].to_pylist() == [7]
+    assert bs.merge([client.table("trades").head(1), everything]).to_arrow()["id"].to_pylist() == [1, 7]
+
+
+@pytest.mark.parametrize("offset", [9, -1])
+def test_an_answer_about_an_operation_that_was_not_sent(
+    client: bs.Client, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    wrong = Creation(success=False, error_info="no", result_id=TableReference(batch_offset=offset))
+    monkeypatch.setattr(GrpcChannel, "responses", lambda *_: ([wrong], None))
+    with pytest.raises(bs.InvalidRequestError, match="did not compute 'head': no"):
+        client.table("trades").where("price > 1").head(1).to_arrow()
+
+
+def test_a_result_that_cannot_be_read_is_released(client: bs.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+
+    def responses(_: GrpcChannel, method: str, *arguments: Any) -> Any:
+        called.append(method.rpartition("/")[2])
+        return [Creation(success=True, schema_header=b"damaged")], None
+
+    monkeypatch.setattr(GrpcChannel, "responses", responses)
+    with pytest.raises(bs.WireFormatError, match="damaged schema"):
+        client.table("trades").head(1).to_arrow()
+    assert called == ["Batch", "Release"]
+
+
+def test_a_client_that_is_closed_while_it_calls_says_so(client: bs.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = Channel.metadata
+
+    def closing(channel: Channel) -> Any:
+        found = metadata(channel)
+        monkeypatch.setattr(Channel, "metadata", metadata)
+        client.close()
+        return found
+
+    kept = client.table("trades").head(2)  # not released in the meantime
+    assert kept.to_arrow().num_rows == 2
+    monkeypatch.setattr(Channel, "metadata", closing)
+    with pytest.raises(bs.UnavailableError, match="closed"):
+        client.table("trades").head(1).to_arrow()
 
 
 def test_a_result_is_bound(server: bs.Server, client: bs.Client) -> None:

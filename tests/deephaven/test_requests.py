@@ -221,6 +221,21 @@ def test_steps_refer_to_each_other_and_the_last_one_has_the_ticket() -> None:
     assert tickets == [b"", b"", b"", b"", RESULT]
 
 
+def test_a_filter_without_conditions_is_a_message_too() -> None:
+    """What comes after it refers to it, and not to what comes before."""
+    asked = batch(
+        Step(plan.Head(1), (NamedTable("t"),)),
+        Step(plan.Where(()), (NamedTable("u"),)),
+        Step(plan.Merge(), (Result(0), Result(1))),
+    )
+    _, same, merge = asked.request.ops
+    assert asked.verbs == ("head", "where", "merge")
+    assert same.fetch_table.source_id.ticket.ticket == b"s/u"
+    assert [one.batch_offset for one in merge.merge.source_ids] == [0, 1]
+    (alone,) = batch(step(plan.Where(()))).request.ops
+    assert alone.fetch_table.result_id.ticket == RESULT
+
+
 def test_what_is_behind_the_output_is_not_sent() -> None:
     steps = (step(plan.Head(3)), step(plan.Tail(3)))
     assert batch_of(Plan(steps, (0,)), RESULT, str.encode).verbs == ("head",)

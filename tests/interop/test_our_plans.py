@@ -98,6 +98,8 @@ def test_operations_have_our_meaning(client: bs.Client) -> None:
     assert numbers.sort_descending("abs(d)").head(1).to_arrow()["d"].to_pylist() == [-2.5]
     assert numbers.select().size == 10
     assert numbers.where([bs.col("a") > 7, "b == 2"]).to_arrow()["a"].to_pylist() == [8]
+    assert bs.merge([numbers.head(1), client.table("numbers").where([]).view(["a", "b", "d"])]).size == 11
+    assert client.table("numbers").where([]).size == 10
     assert numbers.agg_by(bs.agg.unique("a", non_unique_sentinel=-1), "b").to_arrow()["a"].to_pylist() == [-1] * 3
     assert numbers.meta_table().to_arrow()["Name"].to_pylist() == ["a", "b", "d"]
     joined = bs.multi_join([numbers.view(["a", "b"]), numbers.view(["a", "d"])], on="a")

@@ -209,6 +209,11 @@ EXACT: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
             "7.1250000",
         ],
     ),
+    "hundreds": (
+        pa.decimal128(5, -2),
+        [None, Decimal("1.2E+3"), Decimal("-1E+2"), Decimal(0)],
+        ["1200", "-100.0", "0", "1250", "1200.5"],
+    ),
     "day": (
         pa.date32(),
         [None, date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29)],

@@ -162,6 +162,18 @@ def test_many_tables_read_the_rows_of_an_update_once(monkeypatch: pytest.MonkeyP
     assert [found.size for found in made] == [sum(row[1] > bound for row in plain_rows(table)) for bound in range(20)]
 
 
+def test_long_texts_are_not_kept_for_other_tables() -> None:
+    """A version has the values that are shared as long as it is there."""
+    table = KeyedTable(UpdateGraph(), "t", pa.schema([("k", pa.int64()), ("s", pa.string())]), ["k"])
+    keys = list(range(0, 200, 2))
+    table.upsert({"k": keys, "s": ["a" * 100_000] * len(keys)})
+    before = pa.total_allocated_bytes()
+    made = [formulas.where([table], [f"s.length() > {bound}"]) for bound in (5, 200_000)]
+    table.upsert({"k": keys, "s": ["b" * 100_000] * len(keys)})
+    assert [found.size for found in made] == [len(keys), 0]
+    assert pa.total_allocated_bytes() - before < 2_000_000 < 100_000 * len(keys)
+
+
 @pytest.mark.parametrize("rows", [3, 3_000])
 def test_few_and_many_changed_rows_give_the_same(rows: int) -> None:
     """A cycle of few rows works on arrays of keys, one of many on row sets; both name rows that come, leave, stay."""

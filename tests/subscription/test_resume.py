@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,8 +25,18 @@ from barrage_server.engine import (
 from barrage_server.engine.update import coalesce_all, coalesce_nodes
 from barrage_server.errors import UnavailableError, WireFormatError
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed, Window
+from barrage_server.subscription import (
+    Dialect,
+    Subscription,
+    SubscriptionLimits,
+    TableFeed,
+    Window,
+    message,
+    subscription,
+)
 from barrage_server.subscription.history import History, TableHistory
+from barrage_server.subscription.message import EncodedMessage
+from barrage_server.subscription.moved_viewport import MovedMessage
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 from barrage_server.wire.resume import ResumePoint
@@ -109,6 +120,35 @@ def test_the_update_begins_right_after_the_step_that_was_named(viewport: RowSet 
         assert (metadata.first_seq, metadata.last_seq) == (min(step + 1, end), end)
         assert metadata.modified_rows is not None
         assert metadata.modified_rows[1].size == end - step
+
+
+def test_a_viewport_that_moved_leaves_no_message_of_the_place_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two with a viewport leaves while a message is made for both; the other one moves, and one comes back."""
+    table, history, retained = upserted(50, 3)
+    feed = TableFeed(table)
+
+    def opened(first: int, since: UpdateNode | None = None) -> Subscription:
+        request = SubscriptionRequest(b"s/t", None, RowSet.from_range(first, first + 9), OPTIONS)
+        return Subscription(feed, request, dialect=Dialect.KEY_SPACE, lengths=LengthMode.PADDED, since=since)
+
+    stays, leaves = opened(0), opened(0)
+    for each in (stays, leaves):
+        each.poll(NOW)
+    step = table.version.step
+    table.upsert({"k": list(range(50)), "v": [9] * 50})
+
+    def update_message(*arguments: Any) -> EncodedMessage:
+        leaves.close()
+        return message.update_message(*arguments)
+
+    monkeypatch.setattr(subscription, "update_message", update_message)
+    assert stays.poll(NOW + 1).messages
+    stays.change(SubscriptionRequest(b"s/t", None, RowSet.from_range(30, 39), OPTIONS))
+    (moved,) = stays.poll(NOW + 2).messages
+    assert isinstance(moved, MovedMessage)
+    (update,) = opened(30, history.since(retained, step, NOW)).poll(NOW + 3).messages
+    assert update.metadata.modified_rows is not None
+    assert update.metadata.modified_rows[1] == RowSet.from_range(30, 39)
 
 
 def test_a_subscriber_that_missed_nothing_gets_an_empty_update_at_once() -> None:
