@@ -91,7 +91,8 @@ def added_columns(left: Table, right: Table, joins: Sequence[str], others: Seque
     """
     pairs = [pair(entry) for entry in joins] or [(name, name) for name in others]
     names = [result for result, _ in pairs]
-    taken = next((name for name in names if name in left.schema.names), None)
+    known = set(left.schema.names)
+    taken = next((name for name in names if name in known), None)
     if taken is not None:
         raise InvalidRequestError(
             f"The result would have the column {taken!r} twice, of {columns_text(left)} and {columns_text(right)}. "

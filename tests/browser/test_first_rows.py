@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import WebSocketRoute
 
 import barrage_server as bs
 from tests.browser.tab import Tab
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import WebSocketRoute
 
 ROWS = 1000
 HELD = 2

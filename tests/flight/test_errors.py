@@ -124,7 +124,9 @@ def test_the_class_and_the_text_arrive(thrower: Thrower, kind: type[BarrageError
         CALLS[call](client)
     rebuilt = from_flight(caught.value)
     assert type(rebuilt) is kind
-    assert str(rebuilt) == text
+    told, _, error_id = str(rebuilt).partition(" The server's log has the details under the id ")
+    assert told == text
+    assert bool(error_id) == issubclass(kind, InternalError), "faults have an id of the log, and nothing else has one"
 
 
 @pytest.mark.parametrize("kind", ALL)
