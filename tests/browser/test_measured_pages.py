@@ -1,4 +1,4 @@
-"""What is read off pages: rows that are painted, jumps, changes, frames and pictures. In a browser."""
+"""What the benchmark reads off pages: rows that are painted, jumps, changes, frames and pictures."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.pages.browser import Tab, launched, tab
+from benchmarks.pages.browser import Tab, tab
 from benchmarks.pages.rows import FIRST_ID
 from benchmarks.process import ProcessFailedError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.browser
 CANVAS = "data:text/html,<canvas></canvas>"
 ELEMENTS = "data:text/html,<div></div>"
 PAINT = """([first, count, more]) => {
@@ -29,12 +28,6 @@ CELLS = """([first, count, leftover]) => {
   const cells = [...rows, ...leftover].map((id) => `<tr><td>${id.toLocaleString("en-US")}</td><td>1</td></tr>`);
   root.innerHTML = `<regular-table><table><tbody>${cells.join("")}</tbody></table></regular-table>`;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as made:
-        yield made
 
 
 @pytest.fixture
