@@ -16,7 +16,7 @@ import barrage_server as bs
 from .markdown import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LAST_LONG_SUBJECT = "f489dc364a1edc263f6dd551098a426364eab5db"
+LAST_LONG_SUBJECT = "3b360861fdc5f7d59a400d92d024983bfa0bfe11"
 """The last commit with a subject of more than 72 characters."""
 PINS = {
     path.stem: dict(
