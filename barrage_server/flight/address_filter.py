@@ -7,6 +7,7 @@ on the listening sockets drops the packets that would open a connection. Connect
 from __future__ import annotations
 
 import ctypes
+import errno
 import ipaddress
 import socket
 import struct
@@ -56,7 +57,6 @@ class AddressFilter:
         wanted = frozenset(addresses)
         if wanted == self._refused or sys.platform != "linux":
             return
-        self._refused = wanted
         networks = list[Network]()
         for address in wanted:
             with suppress(ValueError):  # a peer of another kind, which gRPC names in its own way
@@ -64,12 +64,17 @@ class AddressFilter:
         code = _program(networks)
         buffer = ctypes.create_string_buffer(code, len(code))
         program = struct.pack("HP", len(code) // 8, ctypes.addressof(buffer))
+        is_taken = True
         for listening in _listening(ports):
-            with suppress(OSError):  # closed meanwhile, or the system takes no filter
+            try:
                 if wanted:
                     listening.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
                 else:
                     listening.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
+            except OSError as error:  # closed meanwhile, or too large for the system: the next call tries again
+                is_taken = is_taken and error.errno == errno.ENOENT  # there was none to detach
+        if is_taken:
+            self._refused = wanted
 
 
 def _listening(ports: Collection[int]) -> Iterator[socket.socket]:

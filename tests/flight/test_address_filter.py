@@ -48,6 +48,18 @@ def test_refused_addresses_cannot_connect_and_others_can(listening: socket.socke
     assert addresses.refused == frozenset()
 
 
+def test_a_list_that_the_system_does_not_take_leaves_the_one_before(listening: socket.socket) -> None:
+    port, addresses = listening.getsockname()[1], AddressFilter()
+    addresses.refuse([port], ["127.0.0.2"])
+    too_many = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(5_000)]
+    addresses.refuse([port], [*too_many, "127.0.0.3"])
+    assert addresses.refused == {"127.0.0.2"}
+    assert not connects(listening, "127.0.0.2")
+    assert connects(listening, "127.0.0.3")
+    addresses.refuse([port], [])
+    assert addresses.refused == frozenset()
+
+
 def test_a_connection_that_is_open_stays(listening: socket.socket) -> None:
     port, addresses = listening.getsockname()[1], AddressFilter()
     with socket.create_connection(("127.0.0.1", port), 10, source_address=("127.0.0.2", 0)) as opened:
