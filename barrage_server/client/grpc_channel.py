@@ -84,7 +84,7 @@ class GrpcChannel:
         return found, None
 
     def close(self) -> None:
-        """Close the connection. It is opened again by the next call."""
+        """Close the connection. The next call opens it again, unless that of Flight is closed."""
         with self._lock:
             opened, self._grpc = self._grpc, None
         if opened is not None and self._pid == os.getpid():

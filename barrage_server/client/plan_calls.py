@@ -28,7 +28,7 @@ from barrage_server.wire.plan_messages import (
     ReleaseRequest,
 )
 
-__all__ = ["Computed", "PlanCalls", "PlanCallsOfServer"]
+__all__ = ["ChosenPlanCalls", "Computed", "PlanCalls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class _Actions(PlanCalls):
         act(self._channel, RELEASE_ACTION, ReleaseRequest(tuple(ticket.decode() for ticket in tickets)).to_json())
 
 
-class PlanCallsOfServer(PlanCalls):
+class ChosenPlanCalls(PlanCalls):
     """The calls of the kind of server that answers, which is known by then.
 
     Args:
@@ -143,27 +143,27 @@ class PlanCallsOfServer(PlanCalls):
         self._deephaven: PlanCalls | None = None
 
     def compute(self, plan: Plan) -> Computed:
-        """See the base; DependencyError when the server is Deephaven's and the extra is missing."""
+        """Compute there; DependencyError when the server is Deephaven's and the extra is missing."""
         return self._calls().compute(plan)
 
     def is_known(self, computed: Computed) -> bool:
-        """See the base."""
+        """Whether it may still have a result."""
         return self._calls().is_known(computed)
 
     def size(self, computed: Computed) -> int:
-        """See the base."""
+        """The rows that a result has there."""
         return self._calls().size(computed)
 
     def bind(self, computed: Computed, name: str) -> None:
-        """See the base."""
+        """Serve a result under a name there."""
         self._calls().bind(computed, name)
 
     def release(self, tickets: Sequence[bytes]) -> None:
-        """See the base."""
+        """Let results go there."""
         self._calls().release(tickets)
 
     def close(self) -> None:
-        """See the base."""
+        """Close what the calls of a Deephaven server have opened."""
         with self._lock:
             if self._deephaven is not None:
                 self._deephaven.close()

@@ -12,7 +12,7 @@ from barrage_server.client.access import Access
 from barrage_server.client.channel import Channel
 from barrage_server.client.held_result import Releases
 from barrage_server.client.live import LiveTable
-from barrage_server.client.plan_calls import PlanCallsOfServer
+from barrage_server.client.plan_calls import ChosenPlanCalls
 from barrage_server.client.publication import Publication
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.html import grid_html
@@ -53,7 +53,7 @@ class Session:
         self.timeout = timeout
         self.retry = retry if retry is not None else RetryPolicy()
         self.graph = graph if graph is not None else UpdateGraph()
-        self.plans = PlanCallsOfServer(self.channel)
+        self.plans = ChosenPlanCalls(self.channel)
         self.releases = Releases(self.plans)
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[LiveTable | Publication] = weakref.WeakSet()
@@ -74,8 +74,8 @@ class Session:
             except BarrageError as error:
                 logger.warning("%r ended with %s", entry, error)
         self.releases.close(_GOODBYE_SECONDS)
-        self.plans.close()
         self.channel.close()
+        self.plans.close()  # after it, so that no call opens another connection of them
 
     def html(self) -> str:
         """The open streams of this connection, for notebooks, without a call to the server."""
