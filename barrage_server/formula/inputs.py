@@ -13,7 +13,7 @@ from barrage_server.formula.vectors import Vector, from_arrow
 __all__ = ["NamedValues", "SharedValues", "decoded"]
 
 _MOST_BYTES: Final = 1 << 18
-"""Bytes of a column that is kept: whoever has the values has them for long."""
+"""The largest column that is kept, in bytes: a version keeps its shared values as long as it lives."""
 
 
 class SharedValues:

@@ -74,7 +74,7 @@ class MadeTables:
                 self._forget_gone(owner, wanted)
 
     def _refusal(self, principal: Principal, wanted: Mapping[str, int]) -> str | None:
-        """Why the caller may not make tables of so many columns; ``None``: it may."""
+        """The reason to refuse new tables, by name the number of their columns; ``None`` within all limits."""
         limits, owner, columns = self._limits, principal.owner, sum(wanted.values())
         if owner and len(self._made.get(owner, {})) + len(wanted) > limits.tables_per_caller:
             return (

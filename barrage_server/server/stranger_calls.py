@@ -152,7 +152,7 @@ class StrangerCalls:
                 peers, addresses = set(self._ending), self._refused_addresses()
             try:
                 self._end(peers, addresses)
-            except Exception:  # they are ended when they make further calls
+            except Exception:  # the thread goes on to end others; a further call over one of these tries again
                 logger.exception("connections without credentials could not be ended")
             with self._lock:
                 self._ending -= peers

@@ -222,7 +222,7 @@ class Stage:
         self.jumps(self.large(), 3)
 
     def _shown_updates(self, opened: Tab, count: int) -> None:
-        """Wait until a page has painted so many."""
+        """Wait until the page has painted ``count`` updates."""
         self.system.process.call("cells", name="churned", count=ROWS_IN_VIEW)
         self.system.process.call("tick", name="churned", count=ROWS_IN_VIEW, batch_ms=INTERVAL_MS)
         try:

@@ -81,18 +81,18 @@ class _Dragged(PageSystem):
         """Where the thumb is pressed, and how far down it may go: x, first and last y, in pixels."""
 
     def grab(self, tab: Tab) -> None:
-        """See there."""
+        """Press the mouse on the thumb."""
         self._place = self._track(tab)
         tab.page.mouse.move(*self._place[:2])
         tab.page.mouse.down()
 
     def drag(self, tab: Tab, share: float) -> None:
-        """See there."""
+        """Move the mouse."""
         x, first, last = self._place
         tab.page.mouse.move(x, first + share * (last - first))
 
     def release(self, tab: Tab) -> None:
-        """See there."""
+        """Release the mouse."""
         tab.page.mouse.up()
 
 
@@ -109,7 +109,7 @@ class OurPage(_Dragged):
         return f"/#table={quote(name)}&row=1"
 
     def plot(self, name: str) -> str:
-        """See there."""
+        """The page's own plot."""
         return f"{self.web}/#table={quote(name)}&plot=&x=x&y=y"
 
     def _track(self, tab: Tab) -> tuple[float, float, float]:
@@ -130,7 +130,7 @@ class DeephavenPage(_Dragged):
         return f"/iframe/widget/?name={quote(name)}"
 
     def plot(self, name: str) -> str:
-        """See there."""
+        """A chart, which is a widget with a name like a table."""
         return f"{self.web}/iframe/widget/?name={quote(name)}"
 
     def _track(self, tab: Tab) -> tuple[float, float, float]:
@@ -145,26 +145,26 @@ class PerspectivePage(PageSystem):
     name = PERSPECTIVE
 
     def has(self, row: str) -> bool:
-        """See there."""
+        """All but ``plot``: another package of Perspective's draws plots."""
         return row != "plot"
 
     def _path(self, name: str) -> str:
         return f"/#{quote(name)}"
 
     def plot(self, name: str) -> str:
-        """There is none."""
+        """Never asked for: :meth:`has` says that there is none."""
         raise NotImplementedError(name)
 
     def grab(self, tab: Tab) -> None:
-        """See there."""
+        """Find the element that scrolls."""
         tab.page.evaluate(_FIND_GRID)
 
     def drag(self, tab: Tab, share: float) -> None:
-        """See there."""
+        """Scroll the element."""
         tab.page.evaluate(_SCROLL, share)
 
     def release(self, tab: Tab) -> None:
-        """See there."""
+        """Nothing holds the element."""
 
 
 _FIND_GRID: Final = """
@@ -189,8 +189,8 @@ def deephaven_page(heap: str) -> Iterator[PageSystem]:
     Raises:
         MissingPeerError: it is not installed.
     """
-    settings = {"cycle_ms": INTERVAL_MS, "interval_ms": INTERVAL_MS, "heap": heap}
-    with deephaven_process("deephaven_pages", **settings) as process:  # type: ignore[arg-type]
+    started = deephaven_process("deephaven_pages", cycle_ms=INTERVAL_MS, interval_ms=INTERVAL_MS, heap=heap)
+    with started as process:
         yield DeephavenPage(process)
 
 

@@ -147,7 +147,7 @@ def connects(port: int, source: str) -> bool:
 
 
 def opened(port: int, method: str, count: int, *more: tuple[str, str], source: str = "127.0.0.1") -> socket.socket:
-    """A connection that opens so many calls, without looking at the answers."""
+    """A connection that opens and resets ``count`` calls, and does not read their answers."""
     connection = http2.connect(port, source)
     block = http2.headers(method, *more)
     with suppress(OSError):  # ended meanwhile

@@ -216,7 +216,7 @@ def test_subscribers_that_are_behind_meet_at_ticks() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_two_updates_are_closer_than_an_interval(seed: int) -> None:
-    """And no change waits longer than two, whenever it comes and whoever else there is."""
+    """A change waits two intervals at most, whenever it comes and however many subscribers there are."""
     chance = random.Random(seed)
     table = append_table(1)
     feed = TableFeed(table)
