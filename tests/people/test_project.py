@@ -16,7 +16,7 @@ import barrage_server as bs
 from .markdown import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LAST_LONG_SUBJECT = "3b360861fdc5f7d59a400d92d024983bfa0bfe11"
+LAST_LONG_SUBJECT = "1c3ca8ff5fe982986a2994f02bdd07a1a2b6035f"
 """The last commit with a subject of more than 72 characters."""
 PINS = {
     path.stem: dict(
