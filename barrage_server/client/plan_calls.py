@@ -101,7 +101,7 @@ class _Actions(PlanCalls):
     def compute(self, plan: Plan) -> Computed:
         outputs = OperateResult.from_json(act(self._channel, OPERATE_ACTION, plan_to_json(plan))).outputs
         if len(outputs) != 1:
-            raise WireFormatError(f"results of a plan: it has one output, and the server tells of {len(outputs)}")
+            raise WireFormatError(f"The plan has one output, and the server tells of {len(outputs)}.")
         (output,) = outputs
         if output.error is not None:
             raise error_of(output.error, output.text or "")
