@@ -34,6 +34,7 @@ class Formula:
         positions: whether it reads ``i``, ``ii``, or columns by position.
         arrays: the columns that it reads by position.
         is_pure: whether equal inputs give equal results: ``False`` with ``now()`` or random numbers.
+        calls_users: whether it calls functions of users, which may raise.
 
     """
 
@@ -43,6 +44,7 @@ class Formula:
         "_is_condition",
         "_last_use",
         "arrays",
+        "calls_users",
         "column",
         "columns",
         "is_pure",
@@ -58,6 +60,7 @@ class Formula:
         self.arrays = tuple(made.arrays)
         self.positions = made.positions
         self.is_pure = made.is_pure
+        self.calls_users = bool(made.users)
         self.column = self.columns[0] if result.key.startswith("column ") else None
         self.type: pa.DataType = columns[self.column] if self.column is not None else result.kind.arrow
         self._build = made

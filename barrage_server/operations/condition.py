@@ -79,6 +79,7 @@ class TreeCondition:
     positions: Final = False
     arrays: Final[tuple[str, ...]] = ()
     is_pure: Final = True
+    calls_users: Final = False
 
     def __init__(self, condition: Condition, table: Table) -> None:
         compiler = _Compiler(table)

@@ -66,6 +66,10 @@ class Computation(Protocol):
 class RowCondition(Computation, Protocol):
     """What operators need of a compiled condition."""
 
+    @property
+    def calls_users(self) -> bool:
+        """Whether it calls functions of users, which may raise."""
+
     def flags(
         self,
         inputs: Mapping[str, pa.Array],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,8 @@ __all__ = ["FilteredRows"]
 class FilteredRows(Where):
     """The rows for which all of several formulas hold, under their keys. The columns are those of the input.
 
-    A cycle costs the rows added, or changed in a column that a formula depends on.
+    A cycle costs the rows added, or changed in a column that a formula depends on. Functions of users are called for
+    rows for which the formulas before theirs hold, and for no others: those may be what keeps them from raising.
 
     Args:
         schema: the columns of the input.
@@ -60,15 +61,22 @@ class FilteredRows(Where):
         found: Flags | None = None
         for condition, numbers in self._conditions:
             inputs = NamedValues(values, numbers)
-            holds = (
-                self._held(version, condition, inputs, rows)
-                if condition.positions
-                else condition.flags(inputs, rows.size)
-            )
-            found = holds if found is None else found & holds
+            if found is None:
+                found = self._held(version, condition, inputs, rows)
+            elif not condition.calls_users:
+                found = found & self._held(version, condition, inputs, rows)
+            elif found.any():
+                left = RowSet.from_sorted_keys(rows.keys()[found])
+                chosen = {name: array.filter(pa.array(found)) for name, array in inputs.items()}
+                found = found.copy()
+                found[found] = self._held(version, condition, chosen, left)
         return np.ones(rows.size, np.bool_) if found is None else found
 
-    def _held(self, version: TableVersion, condition: RowCondition, inputs: NamedValues, rows: RowSet) -> Flags:
+    def _held(
+        self, version: TableVersion, condition: RowCondition, inputs: Mapping[str, pa.Array], rows: RowSet
+    ) -> Flags:
+        if not condition.positions:
+            return condition.flags(inputs, rows.size)
         views = {name: version.views[self._numbers[name]] for name in condition.arrays}
         return RowPositions(version.row_set, views, grows=self._grows).flags(condition, inputs, rows.keys())
 

@@ -10,6 +10,7 @@ from barrage_server.engine.restricted import source_of
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.flight.errors import error_name, error_of
 from barrage_server.log import note
+from barrage_server.plan.fusing import filters_together
 from barrage_server.plan.json_form import plan_from_json
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
@@ -41,6 +42,15 @@ def compute(server_state: ServerState, principal: Principal, plan: Plan, is_gone
 
     """
     note(table=", ".join(plan.tables)[:_SHOWN])
+    fewer = filters_together(plan)
+    outcomes = _outcomes(server_state, principal, fewer, is_gone)
+    if fewer is not plan and any(isinstance(outcome, BarrageError) for outcome in outcomes):
+        # the text of the error is to name the operation that the caller has written
+        outcomes = _outcomes(server_state, principal, plan, is_gone)
+    return outcomes
+
+
+def _outcomes(server_state: ServerState, principal: Principal, plan: Plan, is_gone: IsGone) -> list[Outcome]:
     needed = _needed(plan)
     outcomes: dict[int, Outcome] = {}
     for number in range(len(plan.steps)):

@@ -21,6 +21,8 @@ class Fake:
 
     """
 
+    calls_users = False
+
     def __init__(
         self,
         function: Callable[..., Any],

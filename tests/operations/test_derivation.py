@@ -104,6 +104,28 @@ def test_tables_are_merged_in_order() -> None:
     assert ordered.to_arrow()["sym"].to_pylist() == ["b", "a", "c"]
 
 
+def test_functions_of_users_are_called_for_rows_that_conditions_before_have_left() -> None:
+    seen: list[int] = []
+
+    def dear(value: int) -> bool:
+        seen.append(value)
+        return 10 // value > 2
+
+    with bs.Server() as server:
+        server.functions.register("dear", dear, returns=pa.bool_(), kind="scalar")
+        table = server.append_table("t", {"x": "int64"})
+        table.append({"x": [0, 1, 4, 2]})
+        chosen = table.where(["x != 0", "dear(x)", "x != 1"])
+        assert chosen.to_arrow()["x"].to_pylist() == [2]
+        table.append({"x": [0, 0]})
+        table.append({"x": [3, 0, 5]})
+        assert chosen.to_arrow()["x"].to_pylist() == [2, 3]
+        assert seen == [1, 4, 2, 3, 5]
+        later = table.where(["x > 0", "ii >= 2 && dear(x)"])
+        assert later.to_arrow()["x"].to_pylist() == [2, 3]
+        assert chosen.failure is None
+
+
 def test_formulas_name_functions_of_the_server() -> None:
     """Those registered when the formula is made. One that raises fails the result alone, and its text is not told."""
     with bs.Server() as server:

@@ -126,6 +126,31 @@ class TestWithoutALease:
             quotes.upsert({"sym": ["C"], "price": [9.0]})
             assert reader.read_chunk().data.to_pydict()["sym"] == ["C"]
 
+    def test_filters_of_filters_are_one_table(
+        self, server: Server, client: fl.FlightClient, quotes: KeyedTable
+    ) -> None:
+        known = {"verb": "where", "inputs": [0], "conditions": ["sym != `C`"]}
+        with follow(client, plan_of(DEAR, known, {**BACKWARDS, "inputs": [1]})) as (_, reader):
+            assert reader.read_chunk().data.to_pydict()["sym"] == ["B"]
+            assert sorted(one.operation for one in server.statistics().results) == ["reverse", "where"]
+            quotes.upsert({"sym": ["C", "D", "A"], "price": [9.0, 8.0, 7.0]})
+            assert sorted(reader.read_chunk().data.to_pydict()["sym"]) == ["A", "D"]
+
+    @pytest.mark.parametrize("wrong", [0, 1])
+    def test_the_error_of_one_of_two_filters_names_it(
+        self, client: fl.FlightClient, quotes: KeyedTable, wrong: int
+    ) -> None:
+        conditions = ["price > 1.5", "sym != `C`"]
+        conditions[wrong] = "nope > 1"
+        inputs: tuple[object, ...] = (QUOTES, 0)
+        steps = [
+            {"verb": "where", "inputs": [source], "conditions": [condition]}
+            for source, condition in zip(inputs, conditions, strict=True)
+        ]
+        error = error_of(lambda: content(client, plan_of(*steps)))
+        assert isinstance(error, UnknownColumnError)
+        assert str(error).startswith(f"Operation {wrong} (where) failed: There is no column 'nope'")
+
     def test_what_is_computed_for_a_call_ends_with_it(
         self, server: Server, client: fl.FlightClient, quotes: KeyedTable
     ) -> None:
