@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +74,29 @@ DAMAGED: dict[str, Callable[[], pa.Array]] = {
 }
 
 
+def _interval(unit: int) -> pa.DataType:
+    """The Arrow type of intervals in months (0), or in days and milliseconds (1): pyarrow reads it and has no arrays of
+    it."""
+    known = pa.schema([("x", pa.month_day_nano_interval())])
+    message = known.serialize().to_pybytes()
+    for place, byte in enumerate(message):
+        if byte == 2:  # one of them is the unit: nanoseconds, too
+            with suppress(pa.ArrowException, OSError):
+                changed = message[:place] + bytes([unit]) + message[place + 1 :]
+                found = pa.ipc.read_schema(pa.BufferReader(changed)).field(0).type
+                if found != known.field(0).type:
+                    return found
+    raise AssertionError
+
+
+UNREADABLE: dict[str, Callable[[pa.DataType], pa.DataType]] = {
+    "plain": lambda interval: interval,
+    "list": pa.list_,
+    "struct": lambda interval: pa.struct([("a", interval)]),
+    "dictionary": lambda interval: pa.dictionary(pa.int8(), interval),
+}
+
+
 def put_rows(client: fl.FlightClient, batch: pa.RecordBatch) -> None:
     writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), batch.schema)
     with writer:
@@ -135,6 +159,23 @@ def test_what_is_small_only_as_long_as_it_is_encoded_is_refused(small: Server, d
 def test_what_leads_astray_is_refused(small: Server, door: str, way: str, name: str) -> None:
     with pytest.raises(REFUSED, match="WireFormatError"):
         _send(small, door, way, DAMAGED[name]())
+    _check_good(small, door)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", UNREADABLE)
+@pytest.mark.parametrize("unit", [0, 1], ids=["months", "days"])
+def test_types_without_arrays_are_refused(small: Server, door: str, way: str, kind: str, unit: int) -> None:
+    schema = pa.schema([("x", UNREADABLE[kind](_interval(unit)))])
+    # rows of a type that is laid out alike, under the other schema
+    rows = pa.nulls(2, UNREADABLE[kind](pa.int32() if unit == 0 else pa.int64()))
+    with pa.ipc.new_stream(sink := pa.BufferOutputStream(), pa.schema([("x", rows.type)])) as writer:
+        writer.write_batch(pa.record_batch([rows], names=["x"]))
+    stream = pa.BufferReader(sink.getvalue())
+    pa.ipc.read_message(stream)
+    batch = pa.ipc.open_stream(schema.serialize().to_pybytes() + stream.read()).read_next_batch()
+    with fl.connect(address(small, door)) as client, pytest.raises(REFUSED, match="UnsupportedTypeError"):
+        WAYS[way](client, batch)
     _check_good(small, door)
 
 

@@ -35,7 +35,7 @@ from barrage_server.wire.raw import (
     decode_ragged_batch,
     decode_schema_message,
 )
-from barrage_server.wire.soundness import check_schema
+from barrage_server.wire.soundness import check_readable, check_schema
 
 __all__ = ["PutStream", "reason", "take_export"]
 
@@ -144,6 +144,9 @@ class PutStream:
         first, self._first = self._first, None
         if first is not None and first.app_metadata:
             yield None, memoryview(first.app_metadata)
+        assert self._schema is not None
+        for data_type in self._schema.types:
+            check_readable(data_type)
         with self._changed:
             if self._cancelled:
                 return
