@@ -30,7 +30,7 @@ from barrage_server.rowset import (
 from barrage_server.server.actions import list_actions
 from barrage_server.server.statistics import ServerStatistics, SubscriptionGauges, TableStatistics
 from barrage_server.wire import protocol
-from barrage_server.wire.json_object import schema_to_base64
+from barrage_server.wire.json_message import schema_to_base64
 from barrage_server.wire.metadata import MAGIC, SubscriptionOptions, SubscriptionRequest, UpdateMetadata, decode_message
 from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
 from barrage_server.wire.schema import list_schema
