@@ -121,12 +121,6 @@ def _check_identity(message: str, publisher: str, epoch: str | None) -> None:
             raise WireFormatError(f"{message}: {name} may have {_NAME_LENGTH:,} characters, and has {len(text):,}.")
 
 
-def _check_batch(message: str, publisher: str | None, table: str | None, batch: int | None) -> None:
-    for name, text in (("publisher", publisher), ("table", table)):
-        if batch is not None and text is None:
-            raise WireFormatError(f"{message}: {name} is missing; it must be a string that is not empty.")
-
-
 @public
 class PublishMode(StrEnum):
     """How a published delta applies to the existing rows.
@@ -364,7 +358,23 @@ class CommitResult(JsonMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class AbortRequest(JsonMessage):
+class _StagedRequest(JsonMessage):
+    """About what is staged: under tokens, or for one batch of a publisher and a table."""
+
+    tokens: tuple[str, ...] = field(default=(), repr=False)
+    publisher: str | None = None
+    table: str | None = None
+    batch: int | None = None
+
+    def check(self) -> None:
+        """Raise WireFormatError when a batch comes without its publisher or its table."""
+        for name in ("publisher", "table"):
+            if self.batch is not None and getattr(self, name) is None:
+                raise WireFormatError(f"{self.message_name}: {name} is missing; it must be a string that is not empty.")
+
+
+@dataclass(frozen=True, slots=True)
+class AbortRequest(_StagedRequest):
     """Drop the batches staged under these tokens (unknown tokens are ignored), or everything staged for one batch.
 
     ``batch``, with ``publisher`` and ``table``, is for a publisher that does not know the tokens, because its job has
@@ -373,33 +383,15 @@ class AbortRequest(JsonMessage):
 
     message_name: ClassVar[str] = "abort request"
 
-    tokens: tuple[str, ...] = field(default=(), repr=False)
-    publisher: str | None = None
-    table: str | None = None
-    batch: int | None = None
-
-    def check(self) -> None:
-        """Raise WireFormatError when a batch comes without its publisher or its table."""
-        _check_batch(self.message_name, self.publisher, self.table, self.batch)
-
 
 @dataclass(frozen=True, slots=True)
-class KeepRequest(JsonMessage):
+class KeepRequest(_StagedRequest):
     """Keep what is staged from expiring: under these tokens (unknown tokens are ignored), or all of one batch.
 
     For a publisher whose job still runs. It repeats the request within the time that the answer has.
     """
 
     message_name: ClassVar[str] = "keep request"
-
-    tokens: tuple[str, ...] = field(default=(), repr=False)
-    publisher: str | None = None
-    table: str | None = None
-    batch: int | None = None
-
-    def check(self) -> None:
-        """Raise WireFormatError when a batch comes without its publisher or its table."""
-        _check_batch(self.message_name, self.publisher, self.table, self.batch)
 
 
 @dataclass(frozen=True, slots=True)
