@@ -105,8 +105,6 @@ if TYPE_CHECKING:
         FollowedState,
         FollowedStatistics,
         FollowedTable,
-        RelayStatistics,
-        Server,
     )
     from barrage_server.rowset import RowSet, RowSetShiftData
     from barrage_server.server import (
@@ -120,6 +118,8 @@ if TYPE_CHECKING:
         Right,
         Role,
         ServedTables,
+        Server,
+        ServerStatistics,
         StreamGauges,
         SubscriptionGauges,
         TableStatistics,
@@ -181,7 +181,6 @@ __all__ = [
     "PublishMode",
     "PublishResult",
     "ReadOnlyError",
-    "RelayStatistics",
     "RemotePartitionedTable",
     "RemoteTable",
     "ReplacedTable",
@@ -197,6 +196,7 @@ __all__ = [
     "SchemaMismatchError",
     "ServedTables",
     "Server",
+    "ServerStatistics",
     "StagingLimits",
     "StagingStatistics",
     "StreamGauges",
@@ -259,11 +259,11 @@ _NAMES: Final = {
     "plan.operable": "merge",
     "plan.update_by": "BadDataBehavior DeltaControl OperationControl UpdateByOperation",
     "publish": "StagingLimits StagingStatistics",
-    "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
+    "relay": "FollowedTable FollowedState FollowedStatistics",
     "rowset": "RowSet RowSetShiftData",
     "server": (
-        "CredentialFile Credentials Front Fsync Limits Principal Right Role ServedTables ResultStatistics StreamGauges "
-        "SubscriptionGauges TableStatistics WebTokens"
+        "CredentialFile Credentials Front Fsync Limits Principal ResultStatistics Right Role ServedTables Server "
+        "ServerStatistics StreamGauges SubscriptionGauges TableStatistics WebTokens"
     ),
     "subscription": "SubscriptionLimits",
     "wire.protocol": "PublishMode TableKind",

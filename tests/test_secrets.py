@@ -28,9 +28,8 @@ def holders() -> Iterator[object]:
     yield Credentials("bearer", "", SECRET)
     yield Login(token=SECRET)
     yield Login(user="me", password=SECRET)
-    access = Access(token=SECRET, password=SECRET, headers={"authorization": SECRET})
-    yield access
-    yield Source.parse("grpc://host:1/t", access, columns=None, interval_ms=1, timeout=1.0)
+    yield Access(token=SECRET, password=SECRET, headers={"authorization": SECRET})
+    yield Source.parse("grpc://host:1/t", token=SECRET, password=SECRET, headers={"authorization": SECRET})
     yield Address("grpc://host:1", SECRET, None)
     yield FollowSettings.model_validate({"uri": "grpc://host:1/t", "token": SECRET, "password": SECRET})
     yield load_settings(None, {"token": SECRET, "tokens": [SECRET], "follow_token": SECRET})

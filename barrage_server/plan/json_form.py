@@ -16,7 +16,7 @@ from barrage_server.plan import copies, downsample, ranges
 from barrage_server.plan import operation as operations
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
-from barrage_server.plan.typed_json import MOST_DEPTH, checked_text, nearest, object_of, written_fields
+from barrage_server.typed_json import MOST_DEPTH, TypedJson, nearest
 
 __all__ = ["MOST_BYTES", "MOST_INPUTS", "MOST_OPERATIONS", "MOST_VALUES", "plan_from_json", "plan_to_json", "verbs"]
 
@@ -27,6 +27,7 @@ MOST_VALUES: Final = 100_000
 """Strings, numbers, lists and objects of a plan."""
 MOST_INPUTS: Final = 10_000
 """Inputs of all operations of a plan."""
+_JSON: Final = TypedJson()
 _MOST_DIGITS: Final = 20
 _INPUTS: Final = "inputs"
 _VERB: Final = "verb"
@@ -58,7 +59,7 @@ def plan_to_json(plan: Plan) -> bytes:
     for number, step in enumerate(plan.steps):
         place = f"{_OPERATIONS}[{number}]"
         inputs = [_written_source(source, f"{place}.{_INPUTS}[{one}]") for one, source in enumerate(step.inputs)]
-        listed.append({_VERB: step.operation.verb, _INPUTS: inputs, **written_fields(step.operation, place)})
+        listed.append({_VERB: step.operation.verb, _INPUTS: inputs, **_JSON.written_fields(step.operation, place)})
     data = json.dumps({_OPERATIONS: listed, _OUTPUTS: list(plan.outputs)}, separators=(",", ":"), allow_nan=False)
     if len(data) > MOST_BYTES:
         raise _too_many("bytes of JSON", len(data), MOST_BYTES)
@@ -152,7 +153,7 @@ def _step(value: Any, place: str) -> Step:
     if not isinstance(inputs, list):
         raise InvalidRequestError(f"{place}.{_INPUTS} must be a list, not {shown(inputs)}.")
     sources = tuple(_source(one, f"{place}.{_INPUTS}[{number}]") for number, one in enumerate(inputs))
-    return Step(object_of(known[verb], value, place, others=(_VERB, _INPUTS)), sources)
+    return Step(_JSON.object_of(known[verb], value, place, others=(_VERB, _INPUTS)), sources)
 
 
 def _source(value: Any, place: str) -> Source:
@@ -161,7 +162,7 @@ def _source(value: Any, place: str) -> Source:
     if isinstance(value, dict) and len(value) == 1:
         ((kind, named),) = value.items()
         if kind in (_TABLE, _TICKET) and isinstance(named, str) and named:
-            checked_text(named, f"{place}.{kind}")
+            _JSON.checked_text(named, f"{place}.{kind}")
             return NamedTable(named) if kind == _TABLE else TicketTable(named)
     raise InvalidRequestError(
         f'{place} must be the index of an operation, {{"{_TABLE}": name}} or {{"{_TICKET}": text}}, not {shown(value)}.'
@@ -173,9 +174,9 @@ def _written_source(source: Source, place: str) -> Any:
         case Result(step):
             return step
         case NamedTable(name):
-            return {_TABLE: checked_text(name, place)}
+            return {_TABLE: _JSON.checked_text(name, place)}
         case TicketTable(ticket):
-            return {_TICKET: checked_text(ticket, place)}
+            return {_TICKET: _JSON.checked_text(ticket, place)}
 
 
 def _outputs(value: Mapping[str, Any], steps: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from barrage_server.relay.blink import BlinkSink, FollowedBlinkTable
 from barrage_server.relay.progress import Progress
 from barrage_server.relay.source import Source
 from barrage_server.relay.state import FollowedState
-from barrage_server.server.catalog import Catalog
+from barrage_server.relay.table_catalog import TableCatalog
 
 __all__ = ["UpstreamFeed"]
 
@@ -37,7 +37,9 @@ class UpstreamFeed:
 
     """
 
-    def __init__(self, catalog: Catalog, source: Source, *, route: str, max_delay: float, progress: Progress) -> None:
+    def __init__(
+        self, catalog: TableCatalog, source: Source, *, route: str, max_delay: float, progress: Progress
+    ) -> None:
         self.name = progress.name
         self._catalog = catalog
         self._source = source

@@ -15,7 +15,7 @@ from barrage_server.relay.progress import Progress
 from barrage_server.relay.source import Source
 from barrage_server.relay.state import FollowedState
 from barrage_server.relay.statistics import FollowedStatistics
-from barrage_server.server.catalog import Catalog
+from barrage_server.relay.table_catalog import TableCatalog
 
 __all__ = ["FollowedTable"]
 
@@ -41,7 +41,7 @@ class FollowedTable:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: TableCatalog,
         name: str,
         source: Source,
         *,

@@ -9,7 +9,7 @@ from barrage_server.errors import UnavailableError
 from barrage_server.relay.attributes import route_entry
 from barrage_server.relay.followed_table import FollowedTable
 from barrage_server.relay.source import Source
-from barrage_server.server.catalog import Catalog
+from barrage_server.relay.table_catalog import TableCatalog
 
 __all__ = ["Follows"]
 
@@ -22,7 +22,7 @@ class Follows:
 
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: TableCatalog) -> None:
         self._catalog = catalog
         self._identity = secrets.token_hex(8)  # of this server, in the routes of tables
         self._lock = threading.Lock()

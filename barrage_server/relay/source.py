@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from barrage_server.address import TableAddress
+from barrage_server.arguments import integer, optional_names, seconds
 from barrage_server.client import Client, RetryPolicy, connect
 from barrage_server.client.access import Access
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import InvalidRequestError
+from barrage_server.pem import Pem
 from barrage_server.wire.tickets import path_of_name
 
 __all__ = ["Source"]
@@ -41,23 +43,37 @@ class Source:
 
     @classmethod
     def parse(
-        cls, uri: str, access: Access, *, columns: tuple[str, ...] | None, interval_ms: int, timeout: float
+        cls,
+        uri: str,
+        *,
+        token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        tls_root_certs: Pem | None = None,
+        columns: Sequence[str] | None = None,
+        interval_ms: int = 10,
+        timeout: float = 30.0,
     ) -> Source:
-        """Check and parse the arguments of a user.
+        """Check and parse the arguments of a user, which ``Server.follow`` documents.
 
         Raises:
-            InvalidRequestError: the URI is not that of a table, or a number is out of its range.
+            InvalidRequestError: the URI is not that of a table, or an argument is wrong.
 
         """
+        access = Access(token, user, password, headers, tls_root_certs)
         address = TableAddress.parse(uri)
         if "?" in uri or "#" in uri:
             raise InvalidRequestError(f"{uri!r} has a '?' or '#'; in a table's name write them as %3F and %23.")
         path_of_name(address.name)  # checks the name
-        if interval_ms < 0 or timeout <= 0:
-            raise InvalidRequestError(
-                f"interval_ms must not be negative, and timeout must be positive; got {interval_ms} and {timeout}."
-            )
-        return cls(uri, address, access, columns, interval_ms, timeout)
+        return cls(
+            uri,
+            address,
+            access,
+            optional_names(columns, "columns"),
+            integer(interval_ms, "interval_ms", most=(1 << 31) - 1),
+            seconds(timeout, "timeout", positive=True),
+        )
 
     def connect(self, graph: UpdateGraph | None) -> Client:
         """A connection without automatic resubscription, with replicas in ``graph``.

@@ -1,16 +1,13 @@
-"""Statistics of a relay, as values."""
+"""Figures of followed tables, as values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from barrage_server.public import public
 from barrage_server.relay.state import FollowedState
-from barrage_server.server import ServerStatistics
 
-__all__ = ["FollowedStatistics", "RelayStatistics"]
+__all__ = ["FollowedStatistics"]
 
 
 @public
@@ -42,21 +39,3 @@ class FollowedStatistics:
     updates: int
     connections: int
     resumed: int = 0
-
-
-@public
-@dataclass(frozen=True, slots=True)
-class RelayStatistics(ServerStatistics):
-    """The whole server.
-
-    Attributes:
-        followed: one entry per followed table, by name.
-
-    """
-
-    followed: tuple[FollowedStatistics, ...] = ()
-
-    def of_tables(self, allowed: Callable[[str], bool]) -> Self:
-        """Without the entries of other tables than those whose names are ``allowed``."""
-        figures = super(RelayStatistics, self).of_tables(allowed)  # `slots` makes another class than `super()` finds
-        return replace(figures, followed=tuple(entry for entry in self.followed if allowed(entry.name)))

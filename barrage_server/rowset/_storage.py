@@ -9,13 +9,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Final
 
 import numpy as np
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import _ranges
+from barrage_server.rowset._key_storage import OBJECT_BYTES, SCATTERED, KeyStorage
 from barrage_server.rowset._part import BITS, find_in
 from barrage_server.rowset._ranges import Keys, Mask, RangeList
 from barrage_server.rowset._segments import Segments
@@ -28,119 +28,8 @@ FEW_KEYS: Final = 1024
 """Up to this many keys, looking each up in segments costs less than making segments of them, or cutting them out."""
 _LISTED_ALWAYS: Final = 32  # keys up to which their ranges do not matter
 _CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
-_SCATTERED: Final = 2  # keys per range up to which listing the keys costs less than their ranges
 _LISTABLE: Final = 1 << 36  # keys
-_OBJECT_BYTES: Final = 200  # of a row set with its storage, and of an array besides its values
 _PART_BYTES: Final = 32 << 10  # of a dense segment
-
-
-class KeyStorage(ABC):
-    """Immutable row keys: the interface of all forms.
-
-    Arguments are checked by the caller: positions are within 0..size-1, bounds within first..last, and there is at
-    least one key unless a method says otherwise. Derived arrays are made on demand and kept. Two threads may derive
-    the same value at the same time, which does no harm.
-
-    Attributes:
-        first, last: the smallest and the largest key; 0 and -1 without keys.
-        size: the number of keys.
-
-    """
-
-    __slots__ = ("first", "last", "size")
-
-    first: int
-    last: int
-    size: int
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the keys are one range, or none."""
-        return self.last - self.first + 1 == self.size
-
-    @property
-    def is_scattered(self) -> bool:
-        """Whether most ranges have one key, so that listing the keys costs less than their ranges."""
-        return self.size <= _SCATTERED * self.range_count()
-
-    def range_count(self) -> int:
-        """The number of ranges, none of which touches another."""
-        return self.ranges()[0].size
-
-    @abstractmethod
-    def ranges(self) -> RangeList:
-        """The inclusive ranges, as read-only arrays."""
-
-    @abstractmethod
-    def keys(self) -> Keys:
-        """All keys, as a read-only array. RowSetError when they are too many."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory, about, without derived arrays."""
-        return _OBJECT_BYTES
-
-    def packed(self) -> KeyStorage:
-        """The same keys without derived arrays, and not as a small part of a large array."""
-        return self
-
-    def segments(self) -> Segments | None:
-        """The keys as segments, when that is how they are held in set operations."""
-        return None
-
-    def head(self) -> RangeList:
-        """The first ranges: at least eight, or all."""
-        starts, ends = self.ranges()
-        return starts[:8], ends[:8]
-
-    @abstractmethod
-    def at(self, position: int) -> int:
-        """The key at a position."""
-
-    @abstractmethod
-    def select(self, positions: Keys) -> Keys:
-        """The key at each position; there is at least one."""
-
-    @abstractmethod
-    def rank(self, keys: Keys) -> Keys:
-        """For each key, how many keys lie strictly below it."""
-
-    @abstractmethod
-    def find(self, keys: Keys) -> Keys:
-        """The position of each key, -1 for a missing one."""
-
-    @abstractmethod
-    def holds(self, key: int) -> bool:
-        """Whether a key within first..last is there."""
-
-    def contains(self, keys: Keys) -> Mask:
-        """Whether each key is there."""
-        return self.find(keys) >= 0
-
-    @abstractmethod
-    def restrict(self, first: int, last: int) -> KeyStorage:
-        """The keys within first..last."""
-
-    @abstractmethod
-    def slice(self, start: int, stop: int) -> KeyStorage:
-        """The keys at positions start..stop-1, which are at least one."""
-
-    @abstractmethod
-    def shift(self, delta: int) -> KeyStorage:
-        """Every key plus ``delta``."""
-
-    def blocks(self, bits: int) -> KeyStorage:
-        """The numbers of the blocks of ``2**bits`` keys in which there is a key."""
-        starts, ends = self.ranges()
-        return of_ranges(*_ranges.merge(starts >> bits, ends >> bits))
-
-    @abstractmethod
-    def subset(self, positions: KeyStorage) -> KeyStorage:
-        """The keys at positions, which are not contiguous."""
-
-    @abstractmethod
-    def invert(self, keys: KeyStorage) -> KeyStorage | None:
-        """The positions of keys in these; None when a key is missing."""
 
 
 def _own(keys: Keys) -> Keys:
@@ -231,7 +120,7 @@ class Ranges(KeyStorage):
 
     @property
     def nbytes(self) -> int:
-        return _OBJECT_BYTES + 2 * (_OBJECT_BYTES + self._ranges[0].nbytes)
+        return OBJECT_BYTES + 2 * (OBJECT_BYTES + self._ranges[0].nbytes)
 
     def packed(self) -> KeyStorage:
         starts, ends = self._ranges
@@ -295,6 +184,10 @@ class Ranges(KeyStorage):
         starts, ends = self._ranges
         return Ranges(starts + delta, ends + delta, self.size)
 
+    def blocks(self, bits: int) -> KeyStorage:
+        starts, ends = self._ranges
+        return of_ranges(*_ranges.merge(starts >> bits, ends >> bits))
+
     def subset(self, positions: KeyStorage) -> KeyStorage:
         offsets = self._positions()
         starts, ends, _, own = _ranges.overlaps(positions.ranges(), (offsets[:-1], offsets[1:] - 1))
@@ -334,7 +227,7 @@ class KeyList(KeyStorage):
 
     @property
     def nbytes(self) -> int:
-        return 2 * _OBJECT_BYTES + self._keys.nbytes
+        return 2 * OBJECT_BYTES + self._keys.nbytes
 
     def packed(self) -> KeyStorage:
         return KeyList(_own(self._keys), self._count, is_dense=self._is_dense)
@@ -425,7 +318,7 @@ class Segmented(KeyStorage):
     @property
     def nbytes(self) -> int:
         counts = np.diff(self._segments.offsets)
-        return int(np.minimum(2 * counts, _PART_BYTES).sum()) + _OBJECT_BYTES * (2 + counts.size)
+        return int(np.minimum(2 * counts, _PART_BYTES).sum()) + OBJECT_BYTES * (2 + counts.size)
 
     def packed(self) -> KeyStorage:
         return Segmented(self._segments)
@@ -484,6 +377,10 @@ class Segmented(KeyStorage):
     def shift(self, delta: int) -> KeyStorage:
         return Segmented(self._segments.shift(delta))
 
+    def blocks(self, bits: int) -> KeyStorage:
+        starts, ends = self.ranges()
+        return of_ranges(*_ranges.merge(starts >> bits, ends >> bits))
+
     def subset(self, positions: KeyStorage) -> KeyStorage:
         if positions.is_scattered:
             return of_keys(self.select(positions.keys()))
@@ -521,7 +418,7 @@ def of_keys(keys: Keys) -> KeyStorage:
     if keys.size <= _LISTED_ALWAYS:
         return KeyList(keys.copy())
     count = _ranges.count_in(keys)
-    if keys.size <= min(_CACHED, _SCATTERED * count):
+    if keys.size <= min(_CACHED, SCATTERED * count):
         return KeyList(keys.copy(), count)
     if _is_dense(keys, count):
         return Segmented(Segments.from_keys(keys))
@@ -538,7 +435,7 @@ def of_ranges(starts: Keys, ends: Keys) -> KeyStorage:
     if count <= RANGES_ALWAYS or _ranges.blocks(starts, ends, BITS) * RANGES_PER_SEGMENT > count:
         return Ranges(starts, ends)
     size = int((ends - starts).sum()) + count
-    if size <= min(_CACHED, _SCATTERED * count):
+    if size <= min(_CACHED, SCATTERED * count):
         return KeyList(_ranges.expand(starts, ends), count, is_dense=True)
     return Segmented(Segments.from_ranges(starts, ends))
 
@@ -559,23 +456,6 @@ def listed(storage: KeyStorage) -> KeyStorage:
     if isinstance(storage, Segmented) and storage.size <= _CACHED:
         return KeyList(storage.keys(), settled=storage)
     return storage
-
-
-def whole_segments(storage: KeyStorage, beside: Segments) -> Segments | None:
-    """Give all keys in segments, to be combined with others; None when that takes more segments than is reasonable."""
-    segments = storage.segments()
-    if segments is not None:
-        return segments
-    most = RANGES_ALWAYS + beside.numbers.size
-    if isinstance(storage, KeyList):
-        return Segments.from_keys(storage.keys()) if storage.size <= most else None
-    starts, ends = storage.ranges()
-    return Segments.from_ranges(starts, ends) if _ranges.blocks(starts, ends, BITS) <= most else None
-
-
-def segments_beside(storage: KeyStorage, beside: Segments) -> Segments:
-    """Give the keys in those segments that the others have too."""
-    return storage.segments() or Segments.from_ranges(*storage.ranges(), beside.numbers)
 
 
 def _is_dense(keys: Keys, count: int) -> bool:

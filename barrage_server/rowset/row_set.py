@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from barrage_server.errors import RowSetError
 from barrage_server.public import public
-from barrage_server.rowset import _ranges, _storage
+from barrage_server.rowset import _combine, _ranges, _storage
+from barrage_server.rowset._key_storage import KeyStorage
 from barrage_server.rowset._ranges import MAX_KEY, Keys, Mask, RangeList, as_keys
 from barrage_server.rowset._segments import Segments
-from barrage_server.rowset._storage import FEW_KEYS, NOTHING, KeyList, KeyStorage, Span
+from barrage_server.rowset._storage import NOTHING, KeyList, Span
 
 __all__ = ["RowSet"]
 
@@ -281,137 +282,41 @@ class RowSet:
     def __or__(self, other: RowSet) -> RowSet:
         if not isinstance(other, RowSet):
             return NotImplemented
-        mine, theirs = self._held, other._held
-        if not theirs.size or self is other:
-            return self
-        if not mine.size:
-            return other
-        if mine.is_contiguous and mine.first <= theirs.first and theirs.last <= mine.last:
-            return self
-        if theirs.is_contiguous and theirs.first <= mine.first and mine.last <= theirs.last:
-            return other
-        if (
-            mine.is_contiguous
-            and theirs.is_contiguous
-            and max(mine.first, theirs.first) - 1 <= min(mine.last, theirs.last)
-        ):
-            return RowSet._of(Span(min(mine.first, theirs.first), max(mine.last, theirs.last)))
-        segments = mine.segments() or theirs.segments()
-        if segments is not None:
-            one, two = _storage.whole_segments(mine, segments), _storage.whole_segments(theirs, segments)
-            if one is not None and two is not None:
-                return RowSet._of(_storage.of_segments(one | two))
-        return RowSet._of_ranges(*_ranges.union(mine.ranges(), theirs.ranges()))
+        return self._result(_combine.union(self._held, other._held), other)
 
     def __and__(self, other: RowSet) -> RowSet:
         if not isinstance(other, RowSet):
             return NotImplemented
-        if self is other:
-            return self
-        mine, theirs = self._held, other._held
-        first, last = max(mine.first, theirs.first), min(mine.last, theirs.last)
-        if first > last:
-            return RowSet.EMPTY
-        if theirs.is_contiguous:
-            return self.restrict(first, last)
-        if mine.is_contiguous:
-            return other.restrict(first, last)
-        segments = mine.segments() or theirs.segments()
-        if segments is not None:
-            if min(mine.size, theirs.size) <= FEW_KEYS:
-                few, many = (mine, theirs) if mine.size < theirs.size else (theirs, mine)
-                return RowSet.from_sorted_keys(few.keys()[many.contains(few.keys())])
-            one, two = _storage.segments_beside(mine, segments), _storage.segments_beside(theirs, segments)
-            return RowSet._of(_storage.of_segments(one & two))
-        return RowSet._of_ranges(*_ranges.intersection(mine.ranges(), theirs.ranges()))
+        return self._result(_combine.intersection(self._held, other._held), other)
 
     def __sub__(self, other: RowSet) -> RowSet:
         if not isinstance(other, RowSet):
             return NotImplemented
-        if self is other:
-            return RowSet.EMPTY
-        mine, theirs = self._held, other._held
-        first, last = max(mine.first, theirs.first), min(mine.last, theirs.last)
-        if first > last:
-            return self
-        if theirs.segments() is None:
-            theirs = other.restrict(first, last)._held
-            if not theirs.size:
-                return self
-            first, last = theirs.first, theirs.last
-        if mine.is_contiguous and theirs.is_contiguous:
-            if first == mine.first:
-                return RowSet.from_range(last + 1, mine.last)
-            if last == mine.last:
-                return RowSet._of(Span(mine.first, first - 1))
-        segments = theirs.segments()
-        one = mine.segments() if segments is None else _storage.whole_segments(mine, segments)
-        if one is not None:
-            return RowSet._of(_storage.of_segments(one - _storage.segments_beside(theirs, one)))
-        return RowSet._of_ranges(*_ranges.difference(mine.ranges(), theirs.ranges()))
+        return self._result(_combine.difference(self._held, other._held), other)
 
     def __xor__(self, other: RowSet) -> RowSet:
         """The keys that are in one of the two sets: with ``other``, keys of both leave and the others come."""
         if not isinstance(other, RowSet):
             return NotImplemented
-        mine, theirs = self._held, other._held
-        if not theirs.size:
-            return self
-        if not mine.size:
-            return other
-        if self is other:
-            return RowSet.EMPTY
-        segments = mine.segments()
-        if segments is not None and theirs.size <= FEW_KEYS:
-            return RowSet._of(_storage.of_segments(segments.toggled(theirs.keys())))
-        segments = segments or theirs.segments()
-        if segments is not None:
-            one, two = _storage.whole_segments(mine, segments), _storage.whole_segments(theirs, segments)
-            if one is not None and two is not None:
-                return RowSet._of(_storage.of_segments(one ^ two))
-        return RowSet._of_ranges(*_ranges.symmetric_difference(mine.ranges(), theirs.ranges()))
+        return self._result(_combine.symmetric_difference(self._held, other._held), other)
+
+    def _result(self, held: KeyStorage, other: RowSet) -> RowSet:
+        """Give the set of these keys, which is one of the two sets where it has the same ones."""
+        return self if held is self._held else other if held is other._held else RowSet._of(held)
 
     def is_disjoint(self, other: RowSet) -> bool:
         """Tell whether no key is in both."""
-        if max(self._held.first, other._held.first) > min(self._held.last, other._held.last):
-            return True
-        mine, theirs = self._held, other._held
-        segments = mine.segments() or theirs.segments()
-        if segments is not None and min(mine.size, theirs.size) > FEW_KEYS:
-            one, two = _storage.segments_beside(mine, segments), _storage.segments_beside(theirs, segments)
-            return one.is_disjoint(two)
-        return not self & other
+        return _combine.are_disjoint(self._held, other._held)
 
     def is_superset(self, other: RowSet) -> bool:
         """Tell whether every key of ``other`` is in this set."""
-        mine, theirs = self._held, other._held
-        if not theirs.size:
-            return True
-        if theirs.first < mine.first or theirs.last > mine.last or theirs.size > mine.size:
-            return False
-        if mine.is_contiguous:
-            return True
-        segments = mine.segments() or theirs.segments()
-        if segments is not None:
-            if theirs.size <= FEW_KEYS:
-                return bool(mine.contains(theirs.keys()).all())
-            one, two = _storage.segments_beside(mine, segments), _storage.segments_beside(theirs, segments)
-            return two.size == theirs.size and one.is_superset(two)
-        starts, ends = mine.ranges()
-        other_starts, other_ends = theirs.ranges()
-        return bool((other_ends <= ends[np.searchsorted(starts, other_starts, "right") - 1]).all())
+        return _combine.is_superset(self._held, other._held)
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def restrict(self, first: int, last: int) -> RowSet:
         """Give the keys within first..last, both included."""
-        held = self._held
-        first, last = max(int(first), held.first), min(int(last), held.last)
-        if first > last:
-            return RowSet.EMPTY
-        if first == held.first and last == held.last:
-            return self
-        return RowSet._of(held.restrict(first, last))
+        return self._result(_combine.within(self._held, int(first), int(last)), RowSet.EMPTY)
 
     def slice(self, start: int, stop: int) -> RowSet:
         """Give the keys at positions start..stop-1, as far as there are such."""

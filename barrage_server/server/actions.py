@@ -17,7 +17,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.figures import shown_to
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
-from barrage_server.wire.json_object import JsonObject, json_bytes
+from barrage_server.wire.json_message import MESSAGES, json_bytes, parse_object
 from barrage_server.wire.plan_messages import BIND_ACTION, FUNCTIONS_ACTION, OPERATE_ACTION, RELEASE_ACTION
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
@@ -162,7 +162,7 @@ def check_empty(body: bytes, what: str) -> None:
     if len(body) > _EMPTY_BYTES:
         raise WireFormatError(f"A {what} has no fields, and this body has {len(body):,} bytes.")
     if body:
-        JsonObject.parse(body, what).refuse_others(())
+        MESSAGES.refuse_others(parse_object(body, what), (), what)
 
 
 def list_actions() -> list[tuple[str, str]]:

@@ -71,9 +71,11 @@ def assemble(
     durability: Durability | None = None
     is_durable: Callable[[Table], bool] = never
     if data_dir is not None:
-        from barrage_server.server import durability as durable_tables  # reads and writes files: only if asked for
+        # they read and write files: only if asked for
+        from barrage_server.server import durable_tables
+        from barrage_server.server.durability import Durability
 
-        durability = durable_tables.Durability.of_folder(data_dir, graph, fsync, resumption.watch)
+        durability = Durability.of_folder(data_dir, graph, fsync, resumption.watch)
         resumption.recovered(durability.lineage, durability.identity, durability.id_of)
         is_durable = durable_tables.is_durable
     staging = StagingArea(limits.staging)

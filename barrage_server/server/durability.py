@@ -1,4 +1,4 @@
-"""Durable tables: the journal of a server's update graph, its thread, and its checkpoints."""
+"""The data directory of a server: the journal of its update graph, its threads, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from typing import Any, Final
 
 from barrage_server.arguments import shown
 from barrage_server.engine import Table, UpdateGraph
-from barrage_server.engine.append import BlinkTable
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
-from barrage_server.engine.restorable import RestorableTable
 from barrage_server.errors import InvalidRequestError, JournalError, ReadOnlyError
-from barrage_server.journal.checkpoint import Checkpoint, Unsaved, save_checkpoint
+from barrage_server.journal.checkpoint import Checkpoint, save_checkpoint
 from barrage_server.journal.content import (
     CycleRecord,
-    LedgerRecord,
-    TableRecord,
     VoidRecord,
     encode_cycle,
     encode_void,
@@ -33,11 +29,11 @@ from barrage_server.journal.recovery import Recovered, read_identity, recover, w
 from barrage_server.journal.segments import Journal, reserve_segment
 from barrage_server.log import count
 from barrage_server.process import start_thread
-from barrage_server.publish.notes import BatchCommitted, TableDropped, TableExchanged, TableMade
+from barrage_server.server.durable_tables import DurableTables
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.resumption import new_era
 
-__all__ = ["Durability", "is_durable"]
+__all__ = ["Durability"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -58,11 +54,6 @@ _RETRY_SECONDS: Final = 60.0
 """Seconds between attempts at a checkpoint that cannot be written."""
 
 Entries = Callable[[], Sequence[tuple[Table, Mapping[str, Any]]]]
-
-
-def is_durable(table: Table) -> bool:
-    """Whether a table is of a kind that can be durable."""
-    return isinstance(table, RestorableTable) and not isinstance(table, BlinkTable)
 
 
 class Durability(CycleLog):
@@ -109,8 +100,6 @@ class Durability(CycleLog):
         self._is_shut = False  # the files are closed
         self._is_idle = False  # the thread that syncs waits for a record
         self._pending: tuple[int, CycleRecord] | None = None  # written, and its cycle does not run yet
-        self._void: dict[CycleNote, Callable[[], object]] = {}
-        self._numbers: dict[CycleNote, list[int]] = {}  # of its entries
         works: list[Callable[[], None]] = [self._checkpoint_on]
         if fsync is Fsync.INTERVAL:
             works.append(self._sync_on)
@@ -157,11 +146,11 @@ class Durability(CycleLog):
 
     def keeps(self, table: Table) -> bool:
         """Whether ``table`` is in the data directory."""
-        return table in self._ids
+        return table in self._tables
 
     def id_of(self, table: Table) -> int | None:
         """The number of ``table`` in the data directory; ``None`` for one that is not in it."""
-        return self._ids.get(table)
+        return self._tables.id_of(table)
 
     @property
     def failure(self) -> str | None:
@@ -203,39 +192,31 @@ class Durability(CycleLog):
 
     def check(self, table: Table) -> None:
         """Raise ReadOnlyError when ``table`` is durable and the journal cannot be written."""
-        if self._failure is not None and table in self._ids:
+        if self._failure is not None and table in self._tables:
             raise ReadOnlyError(f"Table '{table.name}' can be read only: {self._failure}")
 
     def concerns(self, tables: Collection[Table], notes: Sequence[CycleNote]) -> bool:
         """Whether one of them is written down."""
-        return any(table in self._ids for table in tables) or any(self._has_record(note) for note in notes)
+        return any(table in self._tables for table in tables) or any(map(self._tables.has_record, notes))
 
     def write(self, step: int, staged: Mapping[Table, Sequence[Any]], notes: Sequence[CycleNote]) -> int:
         """Write down what the cycle ``step`` is about to do."""
         self._pending = None
-        self._void.clear()
-        self._numbers.clear()
-        record = CycleRecord(step)
-        if notes:
-            self._take_notes(record, notes)
-        for table, operations in staged.items():
-            number = self._ids.get(table)
-            if number is not None:
-                record.rows.extend((number, operation) for operation in operations)
+        record = self._tables.record(step, staged, notes)
         if record.is_empty:
             return 0
         try:
             if self._failure is not None:
                 raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}")
-            body = encode_cycle(record, self._records)
+            body = encode_cycle(record, self._tables.records)
             self._pending = self._journal.number, record
             position = self._journal.append(RecordType.CYCLE, body)
         except OSError as error:
-            self._undo_notes(notes)
+            self._tables.take_back(notes)
             self._fail(error)
             raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}") from error
         except BaseException:
-            self._undo_notes(notes)
+            self._tables.take_back(notes)
             raise
         if self._is_idle:
             with self._changed:
@@ -252,7 +233,7 @@ class Durability(CycleLog):
         if pending is None:
             return
         number, record = pending
-        self._undo_notes(tuple(self._void))
+        self._tables.take_back()
         if self._journal.number == number:
             return
         notes = len(record.made) + len(record.dropped) + len(record.exchanged) + len(record.ledger)
@@ -261,9 +242,8 @@ class Durability(CycleLog):
 
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
         """Write down what the cycle at ``position`` has not done."""
-        ids = frozenset(self._ids[table] for table in tables if table in self._ids)
-        numbers = frozenset(number for note in notes for number in self._numbers.get(note, ()))
-        self._undo_notes(notes)
+        ids, numbers = self._tables.ids_of(tables), self._tables.numbers_of(notes)
+        self._tables.take_back(notes)
         if not ids and not numbers:
             return position
         return self._append_void(VoidRecord(position, ids, numbers))
@@ -321,9 +301,7 @@ class Durability(CycleLog):
         self._state = self._root.folder("state")
         self._checkpoint = self.recovered.checkpoint
         self._saved_bytes = -self.recovered.nbytes  # of what this journal has got, those before the checkpoint
-        self._next_id = self.recovered.next_id
-        self._records = dict(self.recovered.records)
-        self._ids: dict[Table, int] = {table: number for number, table in self.recovered.tables.items()}
+        self._tables = DurableTables(self.recovered)
         self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id)
         for void in self.recovered.left_out:
             self._journal.append(RecordType.VOID, encode_void(void))
@@ -346,73 +324,6 @@ class Durability(CycleLog):
                 count(recovered.cycles, "cycles"),
                 seconds,
             )
-
-    def _has_record(self, note: CycleNote) -> bool:
-        if isinstance(note, TableMade):
-            return note.is_durable
-        if isinstance(note, TableExchanged):
-            return note.is_durable or note.before in self._ids
-        return isinstance(note, TableDropped | BatchCommitted) and note.table in self._ids
-
-    def _take_notes(self, record: CycleRecord, notes: Sequence[CycleNote]) -> None:
-        """Put ``notes`` into ``record``, and remember how to take each back."""
-        made: list[CycleNote] = []
-        dropped: list[CycleNote] = []
-        exchanged: list[CycleNote] = []
-        ledger: list[CycleNote] = []
-        for note in notes:
-            if not self._has_record(note):
-                continue
-            if isinstance(note, TableMade):
-                record.made.append(self._add(note.table, note))
-                made.append(note)
-            elif isinstance(note, TableDropped):
-                record.dropped.append(self._remove(note.table, note))
-                dropped.append(note)
-            elif isinstance(note, TableExchanged):
-                before = self._ids.get(note.before)
-                record.made.append(self._add(note.table, note))
-                made.append(note)
-                if before is not None:
-                    record.exchanged.append((before, self._ids[note.table]))
-                    self._remove(note.before, note)
-                    exchanged.append(note)
-            elif isinstance(note, BatchCommitted):
-                record.ledger.append(LedgerRecord(self._ids[note.table], note.entry))
-                ledger.append(note)
-        for number, note in enumerate([*made, *dropped, *exchanged, *ledger]):
-            self._numbers.setdefault(note, []).append(number)  # a table in the place of another one has two entries
-
-    def _add(self, table: Table, note: TableMade | TableExchanged) -> TableRecord:
-        record = TableRecord(self._next_id, table.name, table.schema, note.spec)
-        self._next_id += 1
-        self._records[record.id] = record
-        self._ids[table] = record.id
-
-        def take_back() -> None:
-            self._ids.pop(table, None)
-            self._records.pop(record.id, None)
-
-        self._void[note] = take_back
-        return record
-
-    def _remove(self, table: Table, note: CycleNote) -> int:
-        number = self._ids.pop(table)
-        earlier = self._void.get(note)
-
-        def take_back() -> None:
-            self._ids[table] = number
-            if earlier is not None:
-                earlier()
-
-        self._void[note] = take_back
-        return number
-
-    def _undo_notes(self, notes: Collection[CycleNote]) -> None:
-        for note in notes:
-            take_back = self._void.pop(note, None)
-            if take_back is not None:
-                take_back()
 
     def _fail(self, error: OSError) -> None:
         with self._changed:
@@ -487,29 +398,16 @@ class Durability(CycleLog):
             with self._files:
                 number = self._journal.rotate()
             nbytes = self._journal.nbytes
-            tables = [self._unsaved(table, self._records[place]) for table, place in self._ids.items()]
-            ledger = tuple(
-                LedgerRecord(self._ids[table], entry) for table, entry in self._entries() if table in self._ids
-            )
-            goal = Checkpoint(self.identity, number, self._graph.step, self._next_id, (), ledger)
+            tables, ledger = self._tables.unsaved(), self._tables.ledger(self._entries())
+            goal = Checkpoint(self.identity, number, self._graph.step, self._tables.next_id, (), ledger)
         with self._changed:
             self._synced = max(self._synced, number)
             self._changed.notify_all()
         self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
         self._saved_bytes = nbytes  # not before: until then a start repeats it
         self._journal.remove_before(number)
-        for place in set(self._records) - {table.table.id for table in tables} - set(self._ids.values()):
-            self._records.pop(place, None)
+        self._tables.forget_others(tables)
         return self._checkpoint
-
-    @staticmethod
-    def _unsaved(table: Table, record: TableRecord) -> Unsaved:
-        assert isinstance(table, RestorableTable)
-        version = table.version
-        if table.failure is None:
-            return Unsaved(record, version, table.next_key)
-        # What decides about row keys may be half changed. Keys above those that are used were never seen.
-        return Unsaved(record, version, version.row_set.last_key + 1 if version.row_set else 0)
 
 
 def _reason(error: OSError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barrage_server.engine.kinds import kind_name
+from barrage_server.relay import FollowedStatistics
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
@@ -28,9 +29,15 @@ def shown_to(server_state: ServerState, principal: Principal) -> ServerStatistic
 
 
 def collected(
-    server_state: ServerState, *, uptime_seconds: float, evicted: int, sessions: int, exports: int
+    server_state: ServerState,
+    *,
+    uptime_seconds: float,
+    evicted: int,
+    sessions: int,
+    exports: int,
+    followed: tuple[FollowedStatistics, ...] = (),
 ) -> ServerStatistics:
-    """The current statistics; the arguments are figures of the ports."""
+    """The current statistics; the arguments are figures of the ports, and of what is followed."""
     streams = server_state.streams
     exchanges = [stream for stream in streams.open("subscription") if isinstance(stream, SubscriptionStream)]
     tables = tuple(
@@ -61,4 +68,5 @@ def collected(
         streams=tuple(stream.describe() for stream in streams.open()),
         retained_bytes=server_state.resumption.history.nbytes,
         results=server_state.results.statistics(),
+        followed=followed,
     )

@@ -6,7 +6,8 @@ figures of tables are summed by kind, and those of subscriptions over all of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Final
 
@@ -15,22 +16,14 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from barrage_server.relay import FollowedState, FollowedStatistics
 from barrage_server.server.readiness import Readiness
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Traffic
+from barrage_server.server.translate import error_counts
 
-__all__ = [
-    "Metrics",
-    "connection_families",
-    "counter",
-    "durability_families",
-    "error_families",
-    "gauge",
-    "publish_families",
-    "readiness_families",
-    "statistics_families",
-    "traffic_families",
-]
+__all__ = ["Metrics", "counter", "gauge", "readiness_families", "server_families"]
 
 _TABLE_KINDS: Final = ("append", "ring", "blink", "keyed", "replaced", "replica", "derived")
 _STREAM_KINDS: Final = ("subscription", "upload", "download", "page")
@@ -98,7 +91,25 @@ def readiness_families(readiness: Readiness) -> Iterator[Metric]:
     yield gauge("ready", "1 while the server is ready to serve, else 0.", float(readiness.reason is None))
 
 
-def statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
+def server_families(server_state: ServerState, connections: Mapping[str, int]) -> Iterator[Metric]:
+    """All metrics of a server that serves; ``connections`` are those that are open, by port."""
+    figures, durability = server_state.statistics(), server_state.durability
+    yield from _statistics_families(figures)
+    yield from _traffic_families(server_state.streams.traffic())
+    yield from _publish_families(server_state.counters.publishes())
+    yield _counters("errors", "Errors that clients were given, by class.", "error", error_counts())
+    if durability is not None:
+        yield gauge(
+            "durable_read_only",
+            "1 when durable tables can be read only, because of the disk.",
+            durability.failure is not None,
+        )
+        yield gauge("journal_bytes", "Bytes of the journal since the last checkpoint.", durability.nbytes)
+    yield _gauges("connections", "Connections that are open.", "endpoint", connections)
+    yield from _followed_families(figures.followed)
+
+
+def _statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
     """Tables, subscriptions, staged batches, sessions."""
     yield gauge("uptime_seconds", "Seconds since the server was made.", figures.uptime_seconds)
     yield counter("cycles", "Cycles of the update graph that became visible.", figures.step)
@@ -141,7 +152,7 @@ def statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
     yield gauge("results_failed", "Those that have failed.", sum(result.failed for result in figures.results))
 
 
-def traffic_families(traffic: Mapping[str, Traffic]) -> Iterator[Metric]:
+def _traffic_families(traffic: Mapping[str, Traffic]) -> Iterator[Metric]:
     """Streams by kind, and what they have carried."""
     found = {kind: Traffic() for kind in _STREAM_KINDS} | dict(traffic)
     yield _gauges("streams", "Streams that are open.", "kind", {kind: entry.open for kind, entry in found.items()})
@@ -154,7 +165,7 @@ def traffic_families(traffic: Mapping[str, Traffic]) -> Iterator[Metric]:
         yield _counters(name, text, "kind", {kind: getattr(entry, attribute) for kind, entry in found.items()})
 
 
-def publish_families(publishes: Mapping[str, tuple[int, int]]) -> Iterator[Metric]:
+def _publish_families(publishes: Mapping[str, tuple[int, int]]) -> Iterator[Metric]:
     """What clients have published, by kind."""
     found = dict.fromkeys(_PUBLISH_KINDS, (0, 0)) | dict(publishes)
     counts, rows = ({kind: float(entry[at]) for kind, entry in found.items()} for at in range(2))
@@ -162,19 +173,12 @@ def publish_families(publishes: Mapping[str, tuple[int, int]]) -> Iterator[Metri
     yield _counters("published_rows", "Rows that clients have published.", "kind", rows)
 
 
-def durability_families(failure: str | None, nbytes: int) -> Iterator[Metric]:
-    """The data directory."""
+def _followed_families(followed: Sequence[FollowedStatistics]) -> Iterator[Metric]:
+    """Followed tables by state."""
+    counts = Counter(entry.state for entry in followed)
+    states = {state.value: float(counts[state]) for state in FollowedState}
+    yield _gauges("followed_tables", "Tables that follow another server.", "state", states)
+    away = (entry.state_seconds for entry in followed if entry.state is not FollowedState.LIVE)
     yield gauge(
-        "durable_read_only", "1 when durable tables can be read only, because of the disk.", failure is not None
+        "followed_away_seconds_max", "Seconds for which a followed table has not been live.", max(away, default=0.0)
     )
-    yield gauge("journal_bytes", "Bytes of the journal since the last checkpoint.", nbytes)
-
-
-def error_families(errors: Mapping[str, int]) -> Iterator[Metric]:
-    """Errors by class, of all servers of the process."""
-    yield _counters("errors", "Errors that clients were given, by class.", "error", errors)
-
-
-def connection_families(connections: Mapping[str, int]) -> Iterator[Metric]:
-    """Open connections by port."""
-    yield _gauges("connections", "Connections that are open.", "endpoint", connections)

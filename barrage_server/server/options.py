@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from barrage_server.arguments import shown
+from barrage_server.arguments import integer, shown
 from barrage_server.errors import InvalidRequestError
 from barrage_server.pem import Pem, read_pem
-from barrage_server.server.access import Role
+from barrage_server.server.access import Role, checked_roles
+from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator, named_roles
 from barrage_server.server.flight_endpoint import TlsIdentity
 from barrage_server.server.front import Front, is_loopback
 
 __all__ = [
+    "authentication_of",
     "check_console",
     "check_exposed",
     "check_host",
     "check_named_roles",
+    "check_ports",
+    "checked_client_roots",
     "chosen_front",
     "role_names",
     "tls_identity",
@@ -33,8 +37,12 @@ def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[
     return names
 
 
-def check_console(host: str, *, is_guarded: bool, has_port: bool, has_web: bool) -> None:
+def check_console(console: bool, host: str, *, is_guarded: bool, has_port: bool, has_web: bool) -> None:
     """Raise InvalidRequestError unless a server with a console has a port for it, and lets no stranger use it."""
+    if not isinstance(console, bool):
+        raise InvalidRequestError(f"console must be True or False, not {shown(console)}.")
+    if not console:
+        return
     if not has_port:
         raise InvalidRequestError(
             "The console needs a port for Deephaven's clients: deephaven_port=0 (--deephaven-port on the command "
@@ -72,6 +80,50 @@ def tls_identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
     return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
 
 
+def check_ports(**ports: int | None) -> None:
+    """Raise InvalidRequestError unless each is the number of a port, or ``None``."""
+    for what, port in ports.items():
+        if port is not None:
+            integer(port, what, most=65_535)
+
+
+def checked_client_roots(client_root_certs: Pem, tls: tuple[Pem, Pem] | None) -> bytes:
+    """The certificates to trust for clients, read. InvalidRequestError when they cannot be, or without TLS."""
+    roots = read_pem(client_root_certs, "client_root_certs")
+    if tls is None:
+        raise InvalidRequestError(
+            "client_root_certs is for a server with tls: certificates are shown in its handshake."
+        )
+    return roots
+
+
+def authentication_of(
+    token: AnyToken | Sequence[AnyToken] | None,
+    roles: Mapping[str, Role] | None,
+    default_roles: Collection[str],
+    *,
+    shows_certificates: bool,
+) -> Authentication:
+    """Who is let in, and as whom.
+
+    Args:
+        token: the argument of the server.
+        roles: the argument of the server.
+        default_roles: the argument of the server.
+        shows_certificates: whether every client shows a certificate, which is enough where there is no token.
+
+    Raises:
+        InvalidRequestError: one of them is wrong, or credentials name a role that is not defined.
+
+    """
+    known = checked_roles(roles)
+    authenticate = as_authenticator(token, role_names(default_roles, known))
+    check_named_roles(named_roles(authenticate), known)
+    if authenticate is None and shows_certificates:
+        authenticate = Certificates(default_roles)
+    return Authentication(authenticate, default_roles)
+
+
 def check_host(host: str, what: str = "host") -> None:
     """Raise InvalidRequestError unless ``host`` is an address, or a name that leads to one."""
     try:
@@ -85,6 +137,8 @@ def check_host(host: str, what: str = "host") -> None:
 
 def check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
     """Raise InvalidRequestError unless a server that other machines reach has credentials and TLS."""
+    if is_loopback(host):
+        return
     missing = []
     if not is_guarded:
         missing.append(

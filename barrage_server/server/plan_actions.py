@@ -16,7 +16,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.plans import compute, table_of_ticket
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
-from barrage_server.wire.json_object import json_bytes
+from barrage_server.wire.json_message import json_bytes
 from barrage_server.wire.plan_messages import (
     BindRequest,
     FunctionSignature,

@@ -11,37 +11,41 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from barrage_server.arguments import as_path, choice, instance, integer, names, seconds, shown, text
+from barrage_server.arguments import as_path, choice, instance, integer, names, seconds, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.formula import Functions
 from barrage_server.log import count
-from barrage_server.pem import Pem, read_pem
+from barrage_server.pem import Pem
 from barrage_server.process import Ending, end_with_process
+from barrage_server.public import public
+from barrage_server.relay import FollowedTable, Follows
+from barrage_server.relay.source import Source
 from barrage_server.server.access import Role, checked_roles
 from barrage_server.server.assembly import assemble
-from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator, named_roles
+from barrage_server.server.authentication import AnyToken, as_authenticator, named_roles
 from barrage_server.server.endpoints import Endpoints, authority
 from barrage_server.server.figures import collected
-from barrage_server.server.front import Front, is_loopback
+from barrage_server.server.front import Front
 from barrage_server.server.fsync import Fsync
+from barrage_server.server.housekeeping import Housekeeping
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
 from barrage_server.server.options import (
+    authentication_of,
     check_console,
     check_exposed,
     check_host,
     check_named_roles,
+    check_ports,
+    checked_client_roots,
     chosen_front,
     role_names,
     tls_identity,
 )
 from barrage_server.server.readiness import Readiness
-from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import ServerStatistics
-from barrage_server.server.streams import SubscriptionStream
-from barrage_server.server.translate import error_counts
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
@@ -59,14 +63,16 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 logger = logging.getLogger("barrage_server.server")
 
 
+@public
 class Server:
-    """Live tables over Arrow Flight.
+    """Live tables over Arrow Flight: its own, and tables of other servers that it follows.
 
     It serves from its construction until :meth:`close`; as a context manager, to the end of the ``with`` block.
 
     >>> with Server() as server:
     ...     quotes = server.keyed_table("quotes", schema, key=["sym"])
     ...     quotes.upsert({"sym": ["A"], "price": [1.0]})
+    ...     trades = server.follow("grpc://upstream:8815/trades")
 
     Args:
         host: address to listen on.
@@ -153,53 +159,42 @@ class Server:
     ) -> None:
         check_host(text(host, "host"))
         check_host(text(http_host, "http_host"), "http_host")
-        for number, what in (
-            (port, "port"),
-            (0 if deephaven_port is None else deephaven_port, "deephaven_port"),
-            (0 if deephaven_web_port is None else deephaven_web_port, "deephaven_web_port"),
-            (0 if http_port is None else http_port, "http_port"),
-            (0 if web_port is None else web_port, "web_port"),
-        ):
-            integer(number, what, most=65_535)
+        check_ports(
+            port=port,
+            deephaven_port=deephaven_port,
+            deephaven_web_port=deephaven_web_port,
+            http_port=http_port,
+            web_port=web_port,
+        )
         page_names = names(web_hosts, "web_hosts", single=True) if web_hosts else ()
         instance(limits, Limits, "limits")
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
         chosen = chosen_front(front)
-        if not insecure and not is_loopback(host):
+        has_credentials = token is not None or client_root_certs is not None
+        if not insecure:
             check_exposed(
                 host,
-                is_guarded=token is not None or client_root_certs is not None or allow_anonymous,
+                is_guarded=has_credentials or allow_anonymous,
                 is_encrypted=tls is not None or allow_plaintext,
             )
-        if not isinstance(console, bool):
-            raise InvalidRequestError(f"console must be True or False, not {shown(console)}.")
-        if console:
-            check_console(
-                host,
-                is_guarded=token is not None or client_root_certs is not None,
-                has_port=deephaven_port is not None or deephaven_web_port is not None,
-                has_web=deephaven_web_port is not None,
-            )
+        check_console(
+            console,
+            host,
+            is_guarded=has_credentials,
+            has_port=deephaven_port is not None or deephaven_web_port is not None,
+            has_web=deephaven_web_port is not None,
+        )
         identity = None if tls is None else tls_identity(tls)
+        client_roots = None if client_root_certs is None else checked_client_roots(client_root_certs, tls)
+        authentication = authentication_of(token, roles, default_roles, shows_certificates=client_roots is not None)
+        folder = None if data_dir is None else as_path(data_dir, "data_dir")
+        policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()
         self._pid = os.getpid()
         self._ends_with_process = False
-        client_roots = None if client_root_certs is None else read_pem(client_root_certs, "client_root_certs")
-        if client_roots is not None and tls is None:
-            raise InvalidRequestError(
-                "client_root_certs is for a server with tls: certificates are shown in its handshake."
-            )
-        authenticate = as_authenticator(token, role_names(default_roles, checked_roles(roles)))
-        check_named_roles(named_roles(authenticate), checked_roles(roles))
-        self._undefined_roles: frozenset[str] = frozenset()
-        if authenticate is None and client_roots is not None:
-            authenticate = Certificates(default_roles)
-        authentication = Authentication(authenticate, default_roles)
-        folder = None if data_dir is None else as_path(data_dir, "data_dir")
-        policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
         self._readiness = Readiness()
         self._http_host = http_host
         # the first port to open and the last one to close: it tells why the others are not open
@@ -218,9 +213,10 @@ class Server:
                     statistics=self.statistics,
                     has_console=console,
                 )
-                self._prepare(self._server_state)
+            self._follows = Follows(self._server_state.catalog)
             try:
-                self._endpoints = Endpoints(self._server_state, host, port, identity, client_roots, self._tidy, chosen)
+                tidy = Housekeeping(self._server_state).tidy
+                self._endpoints = Endpoints(self._server_state, host, port, identity, client_roots, tidy, chosen)
             except BaseException:
                 if self._server_state.durability is not None:
                     self._server_state.durability.close()
@@ -244,9 +240,6 @@ class Server:
                 "the console is on: %s may run any Python in this process, with all that it may do on this machine",
                 "EVERY PROGRAM OF THIS MACHINE" if self.accepts_everyone else "callers with every right",
             )
-
-    def _prepare(self, server_state: ServerState) -> None:
-        """Called before the ports open. For subclasses; the first call of a client may come before they are made."""
 
     @property
     def host(self) -> str:
@@ -389,6 +382,82 @@ class Server:
         self._server_state.catalog.add(table, name)
         return table
 
+    def follow(
+        self,
+        uri: str,
+        name: str | None = None,
+        *,
+        token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        tls_root_certs: Pem | None = None,
+        columns: Sequence[str] | None = None,
+        interval_ms: int = 10,
+        timeout: float = 30.0,
+        max_delay: float = 5.0,
+        wait: float | None = 0.0,
+    ) -> FollowedTable:
+        """Serve a table of another server, from a replica that follows every change.
+
+        Returns when the first content is served. While the upstream is lost, the table stays with its last content;
+        when it is back, the difference is one update. Only when it comes back with other columns, keys or attributes is
+        the table dropped, and a new one served under its name.
+
+        >>> with bs.Server() as relay:
+        ...     quotes = relay.follow("grpc://upstream:8815/quotes")
+        ...     ticks = relay.follow("dh+plain://deephaven:10000/scope/ticks", name="dh_ticks", wait=60)
+
+        Args:
+            uri: ``grpc://host:port/table`` or ``grpc+tls://``; for a Deephaven server
+                ``dh+plain://host:port/scope/table`` or ``dh://``, which is TLS. Special characters of the table's name
+                are percent-encoded.
+            name: its name here; the upstream name when None.
+            token: bearer token of the upstream, or pre-shared key of a Deephaven server.
+            user: user name, with ``password``.
+            password: the user's password.
+            headers: further headers of every call upstream.
+            tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
+            columns: columns to follow; None for all.
+            interval_ms: least time between two updates from upstream, in milliseconds; 0 for the upstream's default.
+            timeout: most seconds of a short call upstream, and most seconds without progress of a longer one.
+            max_delay: longest delay between two attempts to reach a lost upstream, in seconds.
+            wait: seconds to wait for an upstream that does not answer or does not have the table yet. None returns at
+                once, and serves the table when it appears.
+
+        Returns:
+            The followed table, with its state. Dropping the table closes it, and so does closing the server.
+
+        Raises:
+            InvalidRequestError: the URI names no table, or a table of this server.
+            AlreadyExistsError: there is a table of that name here.
+            UnknownTableError, UnknownColumnError: there is no such table or column upstream.
+            UnavailableError, DeadlineError: the upstream does not answer, or stopped answering.
+            AuthenticationError: the upstream refuses the credentials.
+        """
+        max_delay = seconds(max_delay, "max_delay", positive=True)
+        wait = None if wait is None else seconds(wait, "wait")
+        source = Source.parse(
+            uri,
+            token=token,
+            user=user,
+            password=password,
+            headers=headers,
+            tls_root_certs=tls_root_certs,
+            columns=columns,
+            interval_ms=interval_ms,
+            timeout=timeout,
+        )
+        if source.is_at(self.host, self._endpoints.ports):
+            raise InvalidRequestError(f"{uri!r} is a table of this server; it is served already.")
+        name = source.address.name if name is None else text(name, "name")
+        return self._follows.begin(name, source, max_delay=max_delay, wait=wait)
+
+    @property
+    def followed(self) -> tuple[FollowedTable, ...]:
+        """The tables that follow other servers, by name."""
+        return self._follows.all()
+
     def cycle(self) -> AbstractContextManager[None]:
         """Make all that the ``with`` body publishes, to any number of tables, visible at once.
 
@@ -407,11 +476,17 @@ class Server:
     def drop(self, name: str) -> None:
         """Take a table away. Streams that follow it end with an UnknownTableError.
 
+        For a followed table, this closes its subscription upstream.
+
         Raises:
             UnknownTableError: there is none of that name.
             UnavailableError: the server is closed.
         """
-        self.graph.check_open(text(name, "A table's name"), "cannot be dropped")
+        followed = self._follows.find(text(name, "A table's name"))
+        if followed is not None:
+            followed.close()
+            return
+        self.graph.check_open(name, "cannot be dropped")
         self._server_state.catalog.drop(name)
 
     def not_ready(self, reason: str) -> AbstractContextManager[None]:
@@ -431,6 +506,7 @@ class Server:
             evicted=self._endpoints.evicted,
             sessions=0 if deephaven is None else deephaven.session_count,
             exports=self._server_state.export_counts.total,
+            followed=tuple(entry.statistics() for entry in self.followed),
         )
 
     def reload(
@@ -497,17 +573,20 @@ class Server:
             self.close()
 
     def close(self, grace: float = 2.0) -> None:
-        """Stop serving. Subscribers get an error; connections that do not end within ``grace`` seconds are cut.
+        """Stop following, then stop serving.
+
+        Subscribers get an error; connections that do not end within ``grace`` seconds are cut.
 
         From then on the tables keep their content, which can be read; writing to one, making one and dropping one raise
         :class:`~barrage_server.errors.UnavailableError`.
 
-        Returns in bounded time, independently of clients, and starts no thread. May be called again. In a forked child
-        it does nothing: the server is its parent's.
+        Returns in bounded time, independently of clients and upstreams, and starts no thread. May be called again. In a
+        forked child it does nothing: the server is its parent's.
         """
         if self._pid != os.getpid():
             return
         grace = seconds(grace, "grace")
+        self._follows.close()
         with self._close_lock:
             if self._closed.is_set():
                 return
@@ -574,42 +653,10 @@ class Server:
         yield from metrics.readiness_families(self._readiness)
         if self._readiness.is_starting:
             return
-        server_state = self._server_state
-        yield from metrics.statistics_families(self.statistics())
-        yield from metrics.traffic_families(server_state.streams.traffic())
-        yield from metrics.publish_families(server_state.counters.publishes())
-        yield from metrics.error_families(error_counts())
-        if server_state.durability is not None:
-            yield from metrics.durability_families(server_state.durability.failure, server_state.durability.nbytes)
         connections = self._endpoints.connections()
         if self._http is not None:
             connections["http"] = self._http.connections
-        yield from metrics.connection_families(connections)
-
-    def _tidy(self, now: float) -> None:
-        """Housekeeping, about once a second."""
-        server_state = self._server_state
-        server_state.staging.expire(now)
-        server_state.ledger.expire(server_state.wall_clock())
-        server_state.followers.tidy(now)
-        server_state.resumption.history.tidy(now)
-        server_state.access.tidy(now)
-        server_state.leases.tidy()
-        server_state.results.tidy(now)
-        for stream in server_state.streams.open("subscription"):
-            if isinstance(stream, SubscriptionStream):
-                stream.tidy(now)
-        server_state.authentication.refresh()
-        self._tell_undefined_roles()
-        server_state.end_disallowed()
-
-    def _tell_undefined_roles(self) -> None:
-        """Say in the log which roles credentials name that are not defined, since their file was read again."""
-        undefined = self._server_state.authentication.named_roles - self._server_state.access.roles.keys()
-        if undefined - self._undefined_roles:
-            told = ", ".join(sorted(undefined))
-            logger.error("the credentials name roles that are not defined, and allow nothing: %s", told)
-        self._undefined_roles = undefined
+        yield from metrics.server_families(self._server_state, connections)
 
     def _repr_html_(self) -> str:
         """Where it listens, and its tables, for notebooks."""

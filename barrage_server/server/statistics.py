@@ -8,6 +8,7 @@ from typing import Self
 
 from barrage_server.public import public
 from barrage_server.publish import StagingStatistics
+from barrage_server.relay.statistics import FollowedStatistics
 
 __all__ = ["ResultStatistics", "ServerStatistics", "StreamGauges", "SubscriptionGauges", "TableStatistics"]
 
@@ -138,6 +139,7 @@ class ResultStatistics:
     failed: bool
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
     """The whole server.
@@ -158,6 +160,7 @@ class ServerStatistics:
         streams: one entry per open stream of any kind, the subscriptions too.
         retained_bytes: bytes of the updates that are retained for subscribers that come back, about.
         results: the tables that are computed for clients, the costliest first.
+        followed: one entry per table that follows one of another server, by name.
 
     """
 
@@ -176,6 +179,7 @@ class ServerStatistics:
     streams: tuple[StreamGauges, ...] = ()
     retained_bytes: int = 0
     results: tuple[ResultStatistics, ...] = ()
+    followed: tuple[FollowedStatistics, ...] = ()
 
     def of_tables(self, allowed: Callable[[str], bool]) -> Self:
         """Without the entries of other tables than those whose names are ``allowed``."""
@@ -186,4 +190,5 @@ class ServerStatistics:
             streams=tuple(entry for entry in self.streams if entry.table is not None and allowed(entry.table)),
             commits=tuple(entry for entry in self.commits if allowed(entry[1])),
             results=tuple(entry for entry in self.results if all(map(allowed, entry.tables))),
+            followed=tuple(entry for entry in self.followed if allowed(entry.name)),
         )

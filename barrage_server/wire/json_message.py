@@ -1,44 +1,36 @@
 """Messages that are one JSON object: dataclasses, whose fields define the encoding.
 
-A field is a string, a 64-bit integer, a boolean, a list of strings or of such integers (``tuple[str, ...]``), a member
-of a ``StrEnum``, an Arrow schema, a further such dataclass, or a list of them. A field without a default is required.
-For others an absent field and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to
-numbers, :data:`MAY_BE_EMPTY` to strings, and to an enumeration the name of its values in errors.
+``barrage_server.typed_json`` writes and reads the fields. A field without a default is required. For others an absent
+field and a null mean the default, and None is omitted. An Arrow schema is base64 of its encapsulated IPC message.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import types
-import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, ClassVar, Final, Self, TypeVar
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self
 
 import pyarrow as pa
 
-from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_object import JsonObject, json_bytes, schema_to_base64
+from barrage_server.errors import LimitError, WireFormatError
+from barrage_server.typed_json import OwnForm, TypedJson
+from barrage_server.wire.arrow_message import read_schema
 
-__all__ = ["MAY_BE_EMPTY", "REQUIRED", "AtLeast", "JsonMessage", "json_fields", "read_json_fields"]
+__all__ = [
+    "MESSAGES",
+    "MOST_VALUES",
+    "JsonMessage",
+    "json_bytes",
+    "parse_object",
+    "schema_from_base64",
+    "schema_to_base64",
+]
 
-REQUIRED: Final[Mapping[str, bool]] = {"required": True}
-"""Metadata of a field that must be sent although it has a default in Python."""
-
-MAY_BE_EMPTY: Final = object()
-"""In ``Annotated``: the string may be empty."""
-
-Message = TypeVar("Message")
-
-
-@dataclass(frozen=True, slots=True)
-class AtLeast:
-    """The range of a number. ``text`` begins the error for numbers below it."""
-
-    minimum: int
-    text: str
+MAX_JSON_BYTES = 64 * 1024 * 1024
+MOST_VALUES: Final = 200_000
+"""Values of a request: no thread runs while they are read."""
 
 
 class JsonMessage:
@@ -57,8 +49,13 @@ class JsonMessage:
     refuses_others: ClassVar[bool] = True
 
     def to_json(self) -> bytes:
-        """The JSON of this message; a schema is base64 of its encapsulated IPC message."""
-        return json_bytes(json_fields(self))
+        """The JSON of this message.
+
+        Raises:
+            WireFormatError: a field has a value that is not of its type.
+
+        """
+        return json_bytes(MESSAGES.written_fields(self, f"{self.message_name}: "))
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
@@ -70,9 +67,13 @@ class JsonMessage:
             LimitError: a request has too many values.
 
         """
-        is_request = cls.refuses_others
-        fields = JsonObject.parse(data, cls.message_name, is_request=is_request)
-        message = read_json_fields(cls, fields, refuse_others=is_request)
+        fields = parse_object(data, cls.message_name, is_request=cls.refuses_others)
+        return cls.of_fields(fields, cls.message_name)
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any], what: str) -> Self:
+        """The message with these fields, which errors name ``what``. Raises what :meth:`from_json` does."""
+        message: Self = MESSAGES.object_of(cls, fields, f"{what}: ", refuse_others=cls.refuses_others)
         message.check()
         return message
 
@@ -80,103 +81,75 @@ class JsonMessage:
         """Raise WireFormatError when fields of a received message contradict each other."""
 
 
-def json_fields(message: object) -> dict[str, object]:
-    """The fields of a dataclass as JSON values."""
-    return {entry.name: _json_value(getattr(message, entry.name)) for entry in dataclasses.fields(message)}  # type: ignore[arg-type]
+def parse_object(data: bytes | str, what: str, *, is_request: bool = False) -> dict[str, Any]:
+    """The fields of one JSON object.
 
+    Args:
+        data: UTF-8 JSON.
+        what: names the message in error texts.
+        is_request: whether it is from a caller, and not from a server that this process has asked.
 
-def _json_value(value: object) -> object:
-    if isinstance(value, pa.Schema):
-        return schema_to_base64(value)
-    if isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
-        fields = map(json_fields, value)
-        return [{name: part for name, part in each.items() if part is not None} for each in fields]
+    Raises:
+        WireFormatError: it is not one JSON object.
+        LimitError: a request has more values than :data:`MOST_VALUES`.
+
+    """
+    if is_request and (values := _most_values(data)) > MOST_VALUES:
+        raise LimitError(f"{what}: it may have {MOST_VALUES:,} values, and has up to {values:,}; send less at once")
+    if len(data) > MAX_JSON_BYTES:
+        raise WireFormatError(f"{what}: {len(data)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed")
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise WireFormatError(f"{what}: not valid JSON; send one UTF-8 JSON object") from error
+    if not isinstance(value, dict):
+        raise WireFormatError(f"{what}: expected a JSON object, got {_json_type(value)}")
     return value
 
 
-def read_json_fields(kind: type[Message], fields: JsonObject, *, refuse_others: bool) -> Message:
-    """The dataclass ``kind`` with the values of ``fields``.
+def json_bytes(fields: Mapping[str, object]) -> bytes:
+    """Compact UTF-8 JSON of an object."""
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def schema_to_base64(schema: pa.Schema) -> str:
+    """Base64 of the schema's encapsulated IPC message."""
+    return base64.b64encode(schema.serialize()).decode("ascii")
+
+
+def schema_from_base64(text: str, what: str) -> pa.Schema:
+    """The schema of :func:`schema_to_base64`.
 
     Raises:
-        WireFormatError: a field is missing, of another type, or out of its range; or unknown, if others are refused.
-        UnsupportedTypeError: a schema has unsupported types.
-
+        WireFormatError: the text is not a schema, or damaged.
+        UnsupportedTypeError: the schema has unsupported types.
     """
-    readers = _readers(typing.cast("Any", kind))
-    if refuse_others:
-        fields.refuse_others(readers)
-    return kind(
-        **{name: read(fields, name) for name, (read, required) in readers.items() if required or name in fields}
-    )
-
-
-_Reader = Callable[[JsonObject, str], Any]
-_READERS: Final[dict[object, _Reader]] = {
-    str: JsonObject.text,
-    int: JsonObject.integer,
-    bool: JsonObject.boolean,
-    tuple[str, ...]: JsonObject.texts,
-    tuple[int, ...]: JsonObject.integers,
-    pa.Schema: JsonObject.schema,
-}
-
-
-@functools.cache
-def _readers(kind: type) -> dict[str, tuple[_Reader, bool]]:
-    """For each field, the reader of its value, and whether it is required."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {
-        entry.name: (
-            _reader(entry.name, hints[entry.name]),
-            "required" in entry.metadata or entry.default is dataclasses.MISSING,
-        )
-        for entry in dataclasses.fields(kind)
-    }
-
-
-def _reader(name: str, hint: Any) -> _Reader:
-    notes: tuple[object, ...] = ()
-    while True:
-        if typing.get_origin(hint) is typing.Annotated:
-            hint, *more = typing.get_args(hint)
-            notes += tuple(more)
-        elif typing.get_origin(hint) in (typing.Union, types.UnionType):
-            (hint,) = (part for part in typing.get_args(hint) if part is not types.NoneType)
-        else:
-            break
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        called = next((note for note in notes if isinstance(note, str)), name)
-        return functools.partial(_member, hint, called)
-    if hint not in _READERS and typing.get_origin(hint) is tuple:
-        return functools.partial(_objects, typing.get_args(hint)[0])
-    if dataclasses.is_dataclass(hint):
-        return functools.partial(_object, hint)
-    reader = JsonObject.any_text if MAY_BE_EMPTY in notes else _READERS[hint]
-    for note in notes:
-        if isinstance(note, AtLeast):
-            reader = functools.partial(_at_least, note)
-    return reader
-
-
-def _member(kind: type[StrEnum], called: str, fields: JsonObject, name: str) -> StrEnum:
-    text = fields.text(name)
     try:
-        return kind(text)
-    except ValueError as error:
-        raise WireFormatError(f"{called} {text!r} is unknown; use one of {', '.join(kind)}") from error
+        return read_schema(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError, WireFormatError) as error:
+        raise WireFormatError(f"{what}: not an Arrow schema; send base64 of the encapsulated IPC message") from error
 
 
-def _object(kind: Any, fields: JsonObject, name: str) -> Any:
-    found = fields.optional_object(name)
-    return None if found is None else read_json_fields(kind, found, refuse_others=True)
+MESSAGES: Final = TypedJson(
+    WireFormatError,
+    with_defaults=True,
+    null_is_absent=True,
+    empty_texts=False,
+    broken_texts=True,
+    own={pa.Schema: OwnForm("base64 of the Arrow schema's IPC message", schema_to_base64, schema_from_base64)},
+)
+"""How the fields of messages are written and read."""
 
 
-def _objects(kind: type[Any], fields: JsonObject, name: str) -> tuple[Any, ...]:
-    return tuple(read_json_fields(kind, each, refuse_others=True) for each in fields.objects(name))
+def _most_values(data: bytes | str) -> int:
+    """A number that the values of a JSON text do not exceed: each but the first follows a comma or a bracket."""
+    if isinstance(data, str):
+        return 1 + data.count(",") + data.count("[") + data.count("{")
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
-def _at_least(limit: AtLeast, fields: JsonObject, name: str) -> int:
-    number = fields.integer(name)
-    if number < limit.minimum:
-        raise WireFormatError(f"{limit.text}, got {number}")
-    return number
+def _json_type(value: object) -> str:
+    if value is None:
+        return "null"
+    names: dict[type, str] = {list: "a list", str: "a string", bool: "a boolean"}
+    return names.get(type(value), "a number")

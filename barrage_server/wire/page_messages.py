@@ -18,8 +18,8 @@ from typing import Annotated, Final, TypeAlias, get_args
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_message import MAY_BE_EMPTY, AtLeast, JsonMessage, read_json_fields
-from barrage_server.wire.json_object import JsonObject
+from barrage_server.typed_json import MAY_BE_EMPTY, AtLeast
+from barrage_server.wire.json_message import MESSAGES, JsonMessage, parse_object
 
 __all__ = [
     "MOST_TEXT_BYTES",
@@ -292,14 +292,12 @@ def parse_page_message(text: str) -> PageMessage:
     """
     if len(text) > MOST_TEXT_BYTES:
         raise WireFormatError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
-    fields = JsonObject.parse(text, "a message of a page", is_request=True)
-    name = fields.text("type")
+    fields = parse_object(text, "a message of a page", is_request=True)
+    name = MESSAGES.read(fields.pop("type", None), str, "a message of a page: type")
     kind = _MESSAGES.get(name)
     if kind is None:
         raise WireFormatError(f"A page sends no {name[:50]!r}; there are {', '.join(_MESSAGES)}.")
-    message = read_json_fields(kind, fields.without("type", f"'{name}'"), refuse_others=True)
-    message.check()
-    return message
+    return kind.of_fields(fields, f"'{name}'")
 
 
 def frame(stream: int, kind: FrameKind, age_ms: int, metadata: bytes | None, message: bytes) -> bytes:

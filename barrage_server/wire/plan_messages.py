@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Final
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_message import AtLeast, JsonMessage
+from barrage_server.typed_json import AtLeast
+from barrage_server.wire.json_message import JsonMessage
 
 __all__ = [
     "BIND_ACTION",

@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
 from barrage_server.public import public
-from barrage_server.wire.json_message import REQUIRED, AtLeast, JsonMessage, json_fields, read_json_fields
-from barrage_server.wire.json_object import JsonObject, json_bytes
+from barrage_server.typed_json import REQUIRED, AtLeast
+from barrage_server.wire.json_message import MESSAGES, JsonMessage, json_bytes, parse_object
 
 __all__ = [
     "ABORT_ACTION",
@@ -118,15 +118,7 @@ _NAME_LENGTH: Final = 4_096
 def _check_identity(message: str, publisher: str, epoch: str | None) -> None:
     for name, text in (("publisher", publisher), ("epoch", epoch)):
         if text is not None and len(text) > _NAME_LENGTH:
-            raise WireFormatError(
-                f"{message}: field {name!r} may have {_NAME_LENGTH:,} characters, and has {len(text):,}"
-            )
-
-
-def _check_batch(message: str, publisher: str | None, table: str | None, batch: int | None) -> None:
-    for name, text in (("publisher", publisher), ("table", table)):
-        if batch is not None and text is None:
-            raise WireFormatError(f"{message}: field {name!r} is missing; expected a string that is not empty")
+            raise WireFormatError(f"{message}: {name} may have {_NAME_LENGTH:,} characters, and has {len(text):,}.")
 
 
 @public
@@ -158,8 +150,6 @@ class TableKind(StrEnum):
     REPLACED = "replaced"
 
 
-Mode = Annotated[PublishMode, "mode"]
-Kind = Annotated[TableKind, "table kind"]
 Capacity = Annotated[int, AtLeast(1, "capacity must be a positive number of rows")]
 Rows = Annotated[int, AtLeast(0, "rows must not be negative")]
 
@@ -168,9 +158,9 @@ Rows = Annotated[int, AtLeast(0, "rows must not be negative")]
 class PutOptions:
     """How a plain ``DoPut`` is applied. None everywhere means: append, or upsert when the table has keys."""
 
-    mode: Mode | None = None
+    mode: PublishMode | None = None
     key: tuple[str, ...] | None = None
-    kind: Kind | None = None
+    kind: TableKind | None = None
     capacity: Capacity | None = None
 
     def to_json(self) -> bytes:
@@ -180,19 +170,23 @@ class PutOptions:
 
     def to_schema_metadata(self) -> bytes:
         """The value for :data:`PUT_OPTIONS_KEY` in the schema metadata."""
-        return json_bytes(json_fields(self))
+        return json_bytes(MESSAGES.written_fields(self, "put options: "))
 
     @classmethod
     def from_json(cls, data: bytes) -> PutOptions | None:
         """Options in app_metadata; None when the JSON object has no ``barrage`` field (it is the user's own)."""
-        fields = JsonObject.parse(data, "put options", is_request=True).optional_object(PUT_OPTIONS_FIELD)
-        return None if fields is None else read_json_fields(cls, fields, refuse_others=True)
+        fields = parse_object(data, "put options", is_request=True)
+        options: PutOptions | None = MESSAGES.read(
+            fields.get(PUT_OPTIONS_FIELD), PutOptions | None, f"put options: {PUT_OPTIONS_FIELD}"
+        )
+        return options
 
     @classmethod
     def from_schema_metadata(cls, data: bytes) -> PutOptions:
         """Options under :data:`PUT_OPTIONS_KEY` in the schema metadata."""
-        fields = JsonObject.parse(data, "put options in the schema metadata", is_request=True)
-        return read_json_fields(cls, fields, refuse_others=True)
+        what = "put options in the schema metadata"
+        options: PutOptions = MESSAGES.object_of(cls, parse_object(data, what, is_request=True), f"{what}: ")
+        return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +264,12 @@ class CommitPart:
     """One table of a commit over several; the fields are those of :class:`CommitRequest`."""
 
     table: str
-    mode: Mode = PublishMode.APPEND
+    mode: PublishMode = PublishMode.APPEND
     tokens: tuple[str, ...] = field(default=(), repr=False, metadata=REQUIRED)
     key: tuple[str, ...] | None = None
     order_by: str | None = None
     schema: pa.Schema | None = None
-    kind: Kind | None = None
+    kind: TableKind | None = None
     capacity: Capacity | None = None
 
 
@@ -301,12 +295,12 @@ class CommitRequest(JsonMessage):
     publisher: str
     table: str | None = None
     batch: int = field(default=0, metadata=REQUIRED)
-    mode: Mode = PublishMode.APPEND
+    mode: PublishMode = PublishMode.APPEND
     tokens: tuple[str, ...] = field(default=(), repr=False, metadata=REQUIRED)
     key: tuple[str, ...] | None = None
     order_by: str | None = None
     schema: pa.Schema | None = None
-    kind: Kind | None = None
+    kind: TableKind | None = None
     capacity: Capacity | None = None
     expected_last: int | None = None
     epoch: str | None = None
@@ -334,7 +328,7 @@ class CommitRequest(JsonMessage):
         _check_identity(self.message_name, self.publisher, self.epoch)
         if self.tables is None:
             if self.table is None:
-                raise WireFormatError("commit request: field 'table' is missing; expected a string that is not empty")
+                raise WireFormatError("commit request: table is missing; it must be a string that is not empty.")
             return
         for entry in fields(CommitPart):
             if getattr(self, entry.name) != (None if entry.default is MISSING else entry.default):
@@ -364,7 +358,23 @@ class CommitResult(JsonMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class AbortRequest(JsonMessage):
+class _StagedRequest(JsonMessage):
+    """About what is staged: under tokens, or for one batch of a publisher and a table."""
+
+    tokens: tuple[str, ...] = field(default=(), repr=False)
+    publisher: str | None = None
+    table: str | None = None
+    batch: int | None = None
+
+    def check(self) -> None:
+        """Raise WireFormatError when a batch comes without its publisher or its table."""
+        for name in ("publisher", "table"):
+            if self.batch is not None and getattr(self, name) is None:
+                raise WireFormatError(f"{self.message_name}: {name} is missing; it must be a string that is not empty.")
+
+
+@dataclass(frozen=True, slots=True)
+class AbortRequest(_StagedRequest):
     """Drop the batches staged under these tokens (unknown tokens are ignored), or everything staged for one batch.
 
     ``batch``, with ``publisher`` and ``table``, is for a publisher that does not know the tokens, because its job has
@@ -373,33 +383,15 @@ class AbortRequest(JsonMessage):
 
     message_name: ClassVar[str] = "abort request"
 
-    tokens: tuple[str, ...] = field(default=(), repr=False)
-    publisher: str | None = None
-    table: str | None = None
-    batch: int | None = None
-
-    def check(self) -> None:
-        """Raise WireFormatError when a batch comes without its publisher or its table."""
-        _check_batch(self.message_name, self.publisher, self.table, self.batch)
-
 
 @dataclass(frozen=True, slots=True)
-class KeepRequest(JsonMessage):
+class KeepRequest(_StagedRequest):
     """Keep what is staged from expiring: under these tokens (unknown tokens are ignored), or all of one batch.
 
     For a publisher whose job still runs. It repeats the request within the time that the answer has.
     """
 
     message_name: ClassVar[str] = "keep request"
-
-    tokens: tuple[str, ...] = field(default=(), repr=False)
-    publisher: str | None = None
-    table: str | None = None
-    batch: int | None = None
-
-    def check(self) -> None:
-        """Raise WireFormatError when a batch comes without its publisher or its table."""
-        _check_batch(self.message_name, self.publisher, self.table, self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +452,7 @@ class CreateRequest(JsonMessage):
 
     table: str
     schema: pa.Schema
-    kind: Kind | None = None
+    kind: TableKind | None = None
     key: tuple[str, ...] | None = None
     capacity: Capacity | None = None
     durable: bool | None = None

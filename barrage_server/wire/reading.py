@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_message import REQUIRED, JsonMessage
+from barrage_server.typed_json import REQUIRED
+from barrage_server.wire.json_message import JsonMessage
 
 __all__ = ["ReadingReport"]
 

@@ -19,7 +19,8 @@ from barrage_server.publish import Committer, Identity, Ledger, StagingArea, Tar
 from barrage_server.publish.delta import Part, publish_parts
 from barrage_server.publish.notes import BatchCommitted
 from barrage_server.server.catalog import Catalog
-from barrage_server.server.durability import Durability, is_durable
+from barrage_server.server.durability import Durability
+from barrage_server.server.durable_tables import is_durable
 from barrage_server.server.fsync import Fsync
 from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.table_spec import TableSpec

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from barrage_server.engine import UpdateGraph
 from barrage_server.journal.lineage import LINEAGE, read_lineage, write_lineage
 from barrage_server.server.catalog import Catalog
-from barrage_server.server.durability import Durability, is_durable
+from barrage_server.server.durability import Durability
+from barrage_server.server.durable_tables import is_durable
 from barrage_server.server.fsync import Fsync
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.resume import MOST_ERAS, Era, Lineage, ResumePoint

@@ -17,7 +17,6 @@ from markdown_it import MarkdownIt
 import barrage_server as bs
 from barrage_server import errors
 from barrage_server.flight.errors import to_flight
-from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.rowset import (
     RowSet,
     RowSetShiftData,
@@ -29,9 +28,9 @@ from barrage_server.rowset import (
     encode_shift_data,
 )
 from barrage_server.server.actions import list_actions
-from barrage_server.server.statistics import SubscriptionGauges, TableStatistics
+from barrage_server.server.statistics import ServerStatistics, SubscriptionGauges, TableStatistics
 from barrage_server.wire import protocol
-from barrage_server.wire.json_object import schema_to_base64
+from barrage_server.wire.json_message import schema_to_base64
 from barrage_server.wire.metadata import MAGIC, SubscriptionOptions, SubscriptionRequest, UpdateMetadata, decode_message
 from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
 from barrage_server.wire.schema import list_schema
@@ -255,7 +254,7 @@ ANSWERS: dict[str, type] = {
     protocol.ABORT_ACTION: protocol.AbortResult,
     protocol.KEEP_ACTION: protocol.KeepResult,
     protocol.LAST_BATCH_ACTION: protocol.LastBatchResult,
-    protocol.STATISTICS_ACTION: RelayStatistics,
+    protocol.STATISTICS_ACTION: ServerStatistics,
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from barrage_server.plan.json_form import verbs
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
-from barrage_server.plan.typed_json import fields_of
+from barrage_server.typed_json import fields_of
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {

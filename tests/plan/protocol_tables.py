@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 from barrage_server.plan.condition import Condition, Operand
 from barrage_server.plan.json_form import verbs
 from barrage_server.plan.operation import Operation
-from barrage_server.plan.typed_json import fields_of
+from barrage_server.typed_json import fields_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 SCALARS: dict[Any, str] = {

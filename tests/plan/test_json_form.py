@@ -25,8 +25,8 @@ from barrage_server.plan.json_form import (
 )
 from barrage_server.plan.operation import AggregateBy, EmptyTable, Head, Merge, Operation, Tail, UpdateBy, Where
 from barrage_server.plan.plan import NamedTable, Plan, Result, Step, TicketTable
-from barrage_server.plan.typed_json import KIND, fields_of
 from barrage_server.plan.update_by import BadDataBehavior, OperationControl
+from barrage_server.typed_json import KIND, fields_of
 from tests.plan.plans import plans
 
 TRADES = {"table": "trades"}

@@ -152,14 +152,14 @@ def test_a_commit_over_several_tables_is_json() -> None:
     [
         ('"tables":[]', "1 to 1000 tables"),
         ('"tables":[{"table":"t","tokens":[]},{"table":"t","tokens":[]}]', "each once"),
-        ('"tables":[{"table":"t"}]', r"tables\[0\]: field 'tokens' is missing"),
-        ('"tables":[{"table":"t","tokens":[],"kye":["a"]}]', "did you mean 'key'"),
-        ('"tables":[3]', "a list of objects"),
-        ('"tables":{}', "a list of objects"),
+        ('"tables":[{"table":"t"}]', r"tables\[0\]\.tokens is missing"),
+        ('"tables":[{"table":"t","tokens":[],"kye":["a"]}]', "Did you mean 'key'"),
+        ('"tables":[3]', r"tables\[0\] must be an object, not 3"),
+        ('"tables":{}', "tables must be a list or null, not {}"),
         ('"tables":[{"table":"t","tokens":[]}],"table":"u"', "'table' belongs into 'tables'"),
         ('"tables":[{"table":"t","tokens":[]}],"key":["a"]', "'key' belongs into 'tables'"),
         ('"tables":[{"table":"t","tokens":[]}],"mode":"upsert"', "'mode' belongs into 'tables'"),
-        ('"epoch":"e"', "field 'table' is missing"),
+        ('"epoch":"e"', "table is missing"),
     ],
 )
 def test_a_commit_that_contradicts_itself_is_refused(fields: str, text: str) -> None:

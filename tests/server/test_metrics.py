@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import barrage_server as bs
 from barrage_server.server import Limits
+from barrage_server.server import server as server_module
+from barrage_server.server.assembly import assemble
+from barrage_server.server.server_state import ServerState
 from barrage_server.wire.protocol import COMMIT_ACTION, CommitRequest, StageEnd
 from tests.server.putting import ROWS
 from tests.server.test_http import get, port_of
@@ -129,22 +133,25 @@ def test_a_relay_shows_its_followed_tables() -> None:
         assert now["barrage_tables:replica"] == 1
 
 
-def test_a_server_that_recovers_is_not_ready_and_says_why(tmp_path: Path) -> None:
-    seen: list[str | None] = []
+def test_a_server_that_recovers_is_not_ready_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
 
-    class Watched(bs.Server):
-        def _prepare(self, server_state: Any) -> None:
-            seen.append(self._readiness.reason)
-            seen.extend(line for line in page(self).splitlines() if line.startswith("barrage_ready"))
-            super()._prepare(server_state)
+    def watched(**arguments: Any) -> ServerState:
+        seen.append(get(port, "/ready")[1].strip())
+        seen.extend(line for line in get(port, "/metrics")[1].splitlines() if line.startswith("barrage_ready"))
+        return assemble(**arguments)
 
-    with Watched(http_port=0, data_dir=tmp_path) as server:
+    monkeypatch.setattr(server_module, "assemble", watched)
+    with bs.Server(http_port=port, data_dir=tmp_path) as server:
         assert samples(server)["barrage_ready"] == 1
         assert samples(server)["barrage_durable_read_only"] == 0
         assert samples(server)["barrage_journal_bytes"] >= 0
-    with Watched(http_port=0):
+    with bs.Server(http_port=port):
         pass
-    assert seen == ["recovering", "barrage_ready 0.0", "starting", "barrage_ready 0.0"]
+    assert seen == ["not ready: recovering", "barrage_ready 0.0", "not ready: starting", "barrage_ready 0.0"]
 
 
 def test_servers_share_no_registry() -> None:

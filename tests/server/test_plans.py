@@ -28,7 +28,7 @@ from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Principal, Role, Server
 from barrage_server.server.export_counts import ExportCounts
 from barrage_server.server.leases import Leases
-from barrage_server.wire.json_object import schema_from_base64
+from barrage_server.wire.json_message import schema_from_base64
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from tests.server.conftest import address, doors
 from tests.server.follower import DPHN, QUICK

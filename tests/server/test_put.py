@@ -153,7 +153,7 @@ def test_an_unknown_option_is_refused_by_name(server: Server, client: fl.FlightC
         metadata = b'{"barrage": %s}' % inner
     rows = ROWS.replace_schema_metadata(schema.metadata)
     error = refused(lambda: send(client, fl.FlightDescriptor.for_path("t"), schema, (rows, metadata)))
-    assert "unknown field 'keys'; did you mean 'key'?" in str(error)
+    assert "unknown field 'keys'. Did you mean 'key'?" in str(error)
     assert server.tables() == ()
 
 

@@ -9,7 +9,6 @@ from barrage_server.engine import KeyedTable
 from barrage_server.errors import WireFormatError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
-from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.reading import ReadingReport
 from tests.server.follower import QUICK
@@ -47,10 +46,10 @@ def test_a_report_that_is_too_long_is_refused_unparsed(monkeypatch: pytest.Monke
     longest = ReadingReport((1 << 63) - 1, (1 << 63) - 1)
     assert ReadingReport.decode(longest.encode()) == longest
 
-    def parse(*_: object) -> JsonObject:
+    def parse(*_: object, **__: object) -> dict[str, object]:
         raise AssertionError("parsed")
 
-    monkeypatch.setattr(JsonObject, "parse", parse)
+    monkeypatch.setattr("barrage_server.wire.json_message.parse_object", parse)
     with pytest.raises(WireFormatError, match="bytes at most"):
         ReadingReport.decode(longest.encode() + b" " * 256)
 

@@ -1,0 +1,160 @@
+"""Two ordered sets of row keys, combined to a third one, or compared; each way in the form that costs least.
+
+A result that has all keys of an argument, and no other, is that argument.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barrage_server.rowset import _ranges
+from barrage_server.rowset._key_storage import KeyStorage
+from barrage_server.rowset._part import BITS
+from barrage_server.rowset._segments import Segments
+from barrage_server.rowset._storage import (
+    FEW_KEYS,
+    NOTHING,
+    RANGES_ALWAYS,
+    KeyList,
+    Span,
+    of_keys,
+    of_ranges,
+    of_segments,
+)
+
+
+def union(one: KeyStorage, two: KeyStorage) -> KeyStorage:
+    """The keys in either."""
+    if not two.size or one is two:
+        return one
+    if not one.size:
+        return two
+    if one.is_contiguous and one.first <= two.first and two.last <= one.last:
+        return one
+    if two.is_contiguous and two.first <= one.first and one.last <= two.last:
+        return two
+    if one.is_contiguous and two.is_contiguous and max(one.first, two.first) - 1 <= min(one.last, two.last):
+        return Span(min(one.first, two.first), max(one.last, two.last))
+    segments = one.segments() or two.segments()
+    if segments is not None:
+        first, second = _whole_segments(one, segments), _whole_segments(two, segments)
+        if first is not None and second is not None:
+            return of_segments(first | second)
+    return of_ranges(*_ranges.union(one.ranges(), two.ranges()))
+
+
+def intersection(one: KeyStorage, two: KeyStorage) -> KeyStorage:
+    """The keys in both."""
+    if one is two:
+        return one
+    first, last = max(one.first, two.first), min(one.last, two.last)
+    if first > last:
+        return NOTHING
+    if two.is_contiguous:
+        return within(one, first, last)
+    if one.is_contiguous:
+        return within(two, first, last)
+    segments = one.segments() or two.segments()
+    if segments is not None:
+        if min(one.size, two.size) <= FEW_KEYS:
+            few, many = (one, two) if one.size < two.size else (two, one)
+            return of_keys(few.keys()[many.contains(few.keys())])
+        return of_segments(_segments_beside(one, segments) & _segments_beside(two, segments))
+    return of_ranges(*_ranges.intersection(one.ranges(), two.ranges()))
+
+
+def difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
+    """The keys of ``one`` that are not in ``two``."""
+    if one is two:
+        return NOTHING
+    first, last = max(one.first, two.first), min(one.last, two.last)
+    if first > last:
+        return one
+    if two.segments() is None:
+        two = within(two, first, last)
+        if not two.size:
+            return one
+        first, last = two.first, two.last
+    if one.is_contiguous and two.is_contiguous:
+        if first == one.first:
+            return Span(last + 1, one.last) if last < one.last else NOTHING
+        if last == one.last:
+            return Span(one.first, first - 1)
+    segments = two.segments()
+    mine = one.segments() if segments is None else _whole_segments(one, segments)
+    if mine is not None:
+        return of_segments(mine - _segments_beside(two, mine))
+    return of_ranges(*_ranges.difference(one.ranges(), two.ranges()))
+
+
+def symmetric_difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
+    """The keys in one of the two and not in both."""
+    if not two.size:
+        return one
+    if not one.size:
+        return two
+    if one is two:
+        return NOTHING
+    segments = one.segments()
+    if segments is not None and two.size <= FEW_KEYS:
+        return of_segments(segments.toggled(two.keys()))
+    segments = segments or two.segments()
+    if segments is not None:
+        first, second = _whole_segments(one, segments), _whole_segments(two, segments)
+        if first is not None and second is not None:
+            return of_segments(first ^ second)
+    return of_ranges(*_ranges.symmetric_difference(one.ranges(), two.ranges()))
+
+
+def are_disjoint(one: KeyStorage, two: KeyStorage) -> bool:
+    """Whether no key is in both."""
+    if max(one.first, two.first) > min(one.last, two.last):
+        return True
+    segments = one.segments() or two.segments()
+    if segments is not None and min(one.size, two.size) > FEW_KEYS:
+        return _segments_beside(one, segments).is_disjoint(_segments_beside(two, segments))
+    return not intersection(one, two).size
+
+
+def is_superset(one: KeyStorage, two: KeyStorage) -> bool:
+    """Whether every key of ``two`` is in ``one``."""
+    if not two.size:
+        return True
+    if two.first < one.first or two.last > one.last or two.size > one.size:
+        return False
+    if one.is_contiguous:
+        return True
+    segments = one.segments() or two.segments()
+    if segments is not None:
+        if two.size <= FEW_KEYS:
+            return bool(one.contains(two.keys()).all())
+        first, second = _segments_beside(one, segments), _segments_beside(two, segments)
+        return second.size == two.size and first.is_superset(second)
+    starts, ends = one.ranges()
+    other_starts, other_ends = two.ranges()
+    return bool((other_ends <= ends[np.searchsorted(starts, other_starts, "right") - 1]).all())
+
+
+def within(storage: KeyStorage, first: int, last: int) -> KeyStorage:
+    """The keys within first..last."""
+    first, last = max(first, storage.first), min(last, storage.last)
+    if first > last:
+        return NOTHING
+    return storage if first == storage.first and last == storage.last else storage.restrict(first, last)
+
+
+def _whole_segments(storage: KeyStorage, beside: Segments) -> Segments | None:
+    """Give all keys in segments, to be combined with others; None when that takes more segments than is reasonable."""
+    segments = storage.segments()
+    if segments is not None:
+        return segments
+    most = RANGES_ALWAYS + beside.numbers.size
+    if isinstance(storage, KeyList):
+        return Segments.from_keys(storage.keys()) if storage.size <= most else None
+    starts, ends = storage.ranges()
+    return Segments.from_ranges(starts, ends) if _ranges.blocks(starts, ends, BITS) <= most else None
+
+
+def _segments_beside(storage: KeyStorage, beside: Segments) -> Segments:
+    """Give the keys in those segments that the others have too."""
+    return storage.segments() or Segments.from_ranges(*storage.ranges(), beside.numbers)

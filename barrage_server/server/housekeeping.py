@@ -1,0 +1,51 @@
+"""The work of a server that no call causes: what has expired goes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.streams import SubscriptionStream
+
+__all__ = ["Housekeeping"]
+
+logger: Final = logging.getLogger("barrage_server.server")
+
+
+class Housekeeping:
+    """Removes what has expired, and ends streams whose credentials have.
+
+    Args:
+        server_state: the state of the server.
+
+    """
+
+    def __init__(self, server_state: ServerState) -> None:
+        self._server_state = server_state
+        self._undefined_roles: frozenset[str] = frozenset()
+
+    def tidy(self, now: float) -> None:
+        """Do what is due at ``now``, in seconds of the server's clock. Called about once a second."""
+        server_state = self._server_state
+        server_state.staging.expire(now)
+        server_state.ledger.expire(server_state.wall_clock())
+        server_state.followers.tidy(now)
+        server_state.resumption.history.tidy(now)
+        server_state.access.tidy(now)
+        server_state.leases.tidy()
+        server_state.results.tidy(now)
+        for stream in server_state.streams.open("subscription"):
+            if isinstance(stream, SubscriptionStream):
+                stream.tidy(now)
+        server_state.authentication.refresh()
+        self._tell_undefined_roles()
+        server_state.end_disallowed()
+
+    def _tell_undefined_roles(self) -> None:
+        """Say in the log which roles credentials name that are not defined, since their file was read again."""
+        undefined = self._server_state.authentication.named_roles - self._server_state.access.roles.keys()
+        if undefined - self._undefined_roles:
+            told = ", ".join(sorted(undefined))
+            logger.error("the credentials name roles that are not defined, and allow nothing: %s", told)
+        self._undefined_roles = undefined
