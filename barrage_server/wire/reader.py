@@ -11,7 +11,8 @@ import pyarrow as pa
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.intake import Intake
-from barrage_server.wire.metadata import UpdateMetadata, decode_message
+from barrage_server.wire.metadata import UpdateMetadata
+from barrage_server.wire.metadata_reader import MetadataReader
 from barrage_server.wire.nulls import from_deephaven_nulls, has_deephaven_null
 from barrage_server.wire.schema import is_list_schema, plain_schema
 from barrage_server.wire.soundness import check_schema
@@ -73,7 +74,7 @@ class MessageReader:
     lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
     """
 
-    __slots__ = ("_in_band", "_intake", "_is_list", "_left_out", "_pending", "_types", "schema")
+    __slots__ = ("_in_band", "_intake", "_is_list", "_left_out", "_metadata", "_pending", "_types", "schema")
 
     def __init__(
         self,
@@ -106,6 +107,7 @@ class MessageReader:
             pa.null() if number in self._left_out else data_type for number, data_type in enumerate(self.schema.types)
         ]
         self._in_band = [use_deephaven_nulls and has_deephaven_null(data_type) for data_type in self._types]
+        self._metadata = MetadataReader()
         self._pending: _Pending | None = None
 
     @property
@@ -153,7 +155,7 @@ class MessageReader:
     def _begin(self, app_metadata: bytes) -> _Pending:
         if self._pending is not None:
             raise WireFormatError("a new update began before the last one was complete")
-        metadata = decode_message(app_metadata)
+        metadata = self._metadata.read(app_metadata)
         if not isinstance(metadata, UpdateMetadata):
             raise WireFormatError(f"expected update metadata on a record batch, got a {type(metadata).__name__}")
         self._pending = _Pending(metadata, len(self._types))
