@@ -17,7 +17,7 @@ __all__ = ["MetadataReader"]
 _MOST_BYTES: Final = 1 << 12
 """Bytes. Longer messages are decoded in full each time, and not kept."""
 _MOST_FRAMES: Final = 32
-"""Layouts that are kept, each of messages of another length."""
+"""Layouts that are kept."""
 _MOST_VAIN: Final = 64
 """Layouts more than messages read by them, from which on none is kept: those of the sender never come twice."""
 
@@ -37,17 +37,17 @@ class MetadataReader:
     the bytes of numbers and row sets only, just those are decoded, and those that are equal are the same objects.
     """
 
-    __slots__ = ("_frames", "_vain")
+    __slots__ = ("_count", "_frames", "_vain")
 
     def __init__(self) -> None:
-        self._frames: dict[int, _Frame] = {}  # by the length of the message
+        self._frames: dict[int, list[_Frame]] = {}  # by the length of the message
+        self._count = 0
         self._vain = 0
 
     def read(self, data: bytes) -> BarrageMessage:
         """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
-        frame = self._frames.get(len(data))
-        if frame is not None and frame.is_around(data):
-            metadata = frame.read(data)
+        for frame in self._frames.get(len(data), ()):
+            metadata = frame.read(data) if frame.is_around(data) else None
             if metadata is not None:
                 self._vain = max(0, self._vain - 1)
                 return metadata
@@ -60,9 +60,10 @@ class MetadataReader:
         # Only the layout of this project's own encoder is known to have each vector in a place of its own.
         self._vain += 1
         if metadata.encode() == data:
-            if len(self._frames) >= _MOST_FRAMES:
-                self._frames.clear()
-            self._frames[len(data)] = _Frame(data, metadata)
+            if self._count >= _MOST_FRAMES:
+                self._frames, self._count = {}, 0
+            self._frames.setdefault(len(data), []).append(_Frame(data, metadata))
+            self._count += 1
 
 
 class _Frame:

@@ -125,6 +125,9 @@ class MessageReader:
             if app_metadata is None:
                 return None
             raise WireFormatError("update metadata came without a record batch")
+        values = self._intake.take_values(batch) if self._is_list else None
+        if values is not None:
+            return self._feed(self._with_bitmaps(values), max(map(len, values)), app_metadata)
         columns = self._intake.take_columns(batch)
         return self.feed_columns(columns, len(columns[0]) if columns else 0, app_metadata)
 
@@ -135,12 +138,15 @@ class MessageReader:
 
         ``length``: the length of the batch in its header. WireFormatError as there.
         """
+        if len(columns) != len(self._types):
+            raise WireFormatError(f"a record batch of {len(columns)} columns; the schema has {len(self._types)}")
+        return self._feed(*self._columns(columns, length), app_metadata)
+
+    def _feed(self, arrays: list[pa.Array], rows: int, app_metadata: bytes | None) -> IncomingMessage | None:
+        """Add values with validity bitmaps; ``rows``: the number of rows that they cover."""
         pending = self._begin(app_metadata) if app_metadata is not None else self._pending
         if pending is None:
             raise WireFormatError("a record batch came before any update metadata")
-        if len(columns) != len(self._types):
-            raise WireFormatError(f"a record batch of {len(columns)} columns; the schema has {len(self._types)}")
-        arrays, rows = self._columns(columns, length)
         is_add = pending.adds_left > 0 if pending.add_batches is None else pending.add_batches > 0
         if is_add:
             _take_adds(pending, arrays, rows)
@@ -170,11 +176,13 @@ class MessageReader:
             length = max((len(column) for column in columns), default=0)
         elif self._is_list:
             columns = [empty_array(data_type) for data_type in self._types]
-        arrays = [
+        return self._with_bitmaps(columns), length
+
+    def _with_bitmaps(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        return [
             from_deephaven_nulls(array) if in_band else array
             for array, in_band in zip(columns, self._in_band, strict=True)
         ]
-        return arrays, length
 
     def _finish(self, pending: _Pending) -> IncomingMessage:
         wanted = pending.metadata.included_rows.size
