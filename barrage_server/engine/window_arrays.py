@@ -161,7 +161,7 @@ class ArrayView(ColumnView):
             known = plan.in_source = (rows, _places(rows, plan))
         return take(self._array, known[1])
 
-    def piece_end(self, key: int) -> int:  # noqa: ARG002
+    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
         """All rows are one piece."""
         return MAX_KEY
 

@@ -22,7 +22,7 @@ from barrage_server.rowset import (
     encode_shift_data,
 )
 from barrage_server.wire.flat import FlatTable
-from barrage_server.wire.wrapper import PAYLOAD_SLOT, wrap
+from barrage_server.wire.wrapper import HEAD_BYTES, PAYLOAD_SLOT, wrap
 
 __all__ = ["MODIFIED_SLOT", "NUMBERS", "NUMBERS_POSITION", "MetadataFrame", "MovedFrame", "UpdateMetadata"]
 
@@ -145,6 +145,19 @@ class MetadataFrame:
     def around(self, modified: Sequence[bytes]) -> bytes:
         """The finished app_metadata, with an encoded row set for each column."""
         return wrap(BarrageMessageType.BarrageUpdateMetadata, self._head + _nodes(modified))
+
+    def halves(self, modified: Sequence[bytes], column: int) -> tuple[bytes, bytes]:
+        """What of :meth:`around` lies before the row set of one column, and after it. It is the same for other row sets
+        of this length, where the same columns have equal ones.
+        """
+        numbers: dict[bytes, int] = {}
+        tables = tuple([numbers.setdefault(data, len(numbers)) for data in modified])
+        before, _ = _node_layout(tables, tuple(map(len, numbers)))
+        shared = list(numbers)
+        place = HEAD_BYTES + len(self._head)
+        place += sum(map(len, before[: tables[column] + 1])) + sum(map(len, shared[: tables[column]]))
+        data = self.around(modified)
+        return data[:place], data[place + len(modified[column]) :]
 
 
 class MovedFrame:
