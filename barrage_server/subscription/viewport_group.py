@@ -273,10 +273,9 @@ class _Change:
         self._lock = threading.Lock()
         self._metadata = metadata
         self._frames: dict[tuple[int, int] | None, MetadataFrame] = {}
-        # Where all columns that have modified rows have the same, metadata differs in one row set only: what lies
-        # before and after it, by batch counts and its length.
-        distinct = {id(column.runs): column.runs for column in columns if column is not None}
-        self._only = next(iter(distinct.values())) if len(distinct) == 1 else None
+        # Where all of these columns have the same modified rows in a viewport, its metadata differs in one row set
+        # only: what lies before and after it, by batch counts and its length.
+        self._distinct = list({id(column.runs): column.runs for column in columns if column is not None}.values())
         self._halves: dict[tuple[tuple[int, int] | None, int], tuple[bytes, bytes]] = {}
         self._batch: pa.RecordBatch | None = None
         self._types = encoder.view.schema.types
@@ -303,12 +302,9 @@ class _Change:
 
     def encode(self, index: int, counts: tuple[int, int] | None) -> bytes:
         """app_metadata for one member."""
-        only = self._only
-        if only is None:
+        rows, *others = [runs.encoded(index) for runs in self._distinct] or [_NO_ROWS]
+        if rows is _NO_ROWS or any(other != rows for other in others):
             return self._frame(counts).around(self._rows(index))
-        rows = only.encoded(index)
-        if rows is _NO_ROWS:
-            return self._frame(counts).around([rows] * len(self.columns))
         halves = self._halves.get((counts, len(rows)))
         if halves is None:
             place = next(number for number, column in enumerate(self.columns) if column is not None)
