@@ -14,6 +14,8 @@ from barrage_server.engine.table import StoredTable
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import normalise
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
+from barrage_server.engine.view import ColumnView
+from barrage_server.engine.window_arrays import WindowArrays
 from barrage_server.errors import WireFormatError
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
@@ -57,8 +59,8 @@ class ReplicaTable(StoredTable):
         traits: the publisher's promises about its rows. They are not trusted: only the use of memory may depend on
             them.
         key_columns: the columns whose values identify a row.
-        is_window: whether its rows are a small moving part of a large table: storage then has small pages, which are
-            freed on both sides.
+        is_window: whether its rows are a small moving part of a large table. The values of each column are then one
+            array while they are few; otherwise storage has small pages, which are freed on both sides.
 
     Attributes:
         origin: what feeds it may keep here what it knows of the source; the table does not use it.
@@ -77,6 +79,7 @@ class ReplicaTable(StoredTable):
     ) -> None:
         traits = traits or TableTraits()
         bits = _WINDOW_PAGE_BITS if is_window else MAX_PAGE_BITS
+        self._arrays = WindowArrays(schema) if is_window and WindowArrays.suits(schema) else None
         super().__init__(
             graph,
             name,
@@ -121,33 +124,55 @@ class ReplicaTable(StoredTable):
         for operation in operations:
             update = self._apply_one(operation)
             total = update if total is None else coalesce(total, update, before)
+        if self._arrays is not None:
+            return total or TableUpdate.empty(len(self.schema))
         self._cells.collect(self._rows, self._store.undo)
         self._store.columns, self._store.slots = self._cells.columns, self._cells.slots
         return total or TableUpdate.empty(len(self.schema))
 
+    def make_views(self) -> Sequence[ColumnView]:
+        """The values as they are now."""
+        return super().make_views() if self._arrays is None else self._arrays.views()
+
     def _apply_one(self, update: ReplicaUpdate) -> TableUpdate:
-        rows = self._rows
-        if update.removed:
-            rows = rows - update.removed
-            self._cells.remove(update.removed)
+        rows = self._rows - update.removed if update.removed else self._rows
         shifted = update.shifted.clip(rows) if update.shifted.size else update.shifted
-        rows = self._cells.arrange(rows, shifted, update.added, self._store.undo)
-        if update.added:
-            self._cells.add(update.added, list(update.columns), self._store.undo)
-            rows = rows | update.added
-        self._cells.modify(update.modified, self._store.undo)
-        self._rows = rows
-        if update.removed:
-            self._cells.release(rows)
+        if self._arrays is not None and not self._arrays.fits(update.added, update.columns, update.modified):
+            self._leave_arrays(self._arrays)
+        if self._arrays is not None:
+            self._rows = self._arrays.apply(rows, shifted, update.added, update.columns, update.modified)
+        else:
+            self._rows = self._write_cells(rows, shifted, update)
         modified = list(all_columns(RowSet.empty(), len(self.schema)))
         for number, (changed, _) in update.modified.items():
             modified[number] = changed
         return TableUpdate(update.added, update.removed, shifted, tuple(modified))
 
+    def _write_cells(self, rows: RowSet, shifted: RowSetShiftData, update: ReplicaUpdate) -> RowSet:
+        """Apply an update to the cells; ``rows``: those that stay. The rows afterwards."""
+        if update.removed:
+            self._cells.remove(update.removed)
+        rows = self._cells.arrange(rows, shifted, update.added, self._store.undo)
+        if update.added:
+            self._cells.add(update.added, list(update.columns), self._store.undo)
+            rows = rows | update.added
+        self._cells.modify(update.modified, self._store.undo)
+        if update.removed:
+            self._cells.release(rows)
+        return rows
+
+    def _leave_arrays(self, arrays: WindowArrays) -> None:
+        """Keep the values in cells from now on: they become too many to be copied by each update."""
+        self._arrays = None
+        if self._rows:
+            nothing = RowSet.empty()
+            self._cells.arrange(nothing, RowSetShiftData.empty(), self._rows, self._store.undo)
+            self._cells.add(self._rows, arrays.arrays, self._store.undo)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the columns, and of what finds the rows in them."""
-        return super().nbytes + self._cells.nbytes
+        return super().nbytes + self._cells.nbytes + (0 if self._arrays is None else self._arrays.nbytes)
 
     def _normalised(self, update: ReplicaUpdate) -> ReplicaUpdate:
         """The update with one array of exactly the column's type, and of full length, for each of its columns.

@@ -11,6 +11,7 @@ from barrage_server.rowset.codec import (
     decode_row_set,
     decode_shift_data,
     encode_keys,
+    encode_range,
     encode_row_set,
     encode_shift_data,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "decode_shift_data",
     "encode_bit_set",
     "encode_keys",
+    "encode_range",
     "encode_row_set",
     "encode_shift_data",
 ]

@@ -34,7 +34,7 @@ from barrage_server.rowset._writer import BYTE_ARRAY, END, OFFSET, SHORT_ARRAY, 
 from barrage_server.rowset.row_set import RowSet
 from barrage_server.rowset.shift_data import RowSetShiftData
 
-__all__ = ["decode_row_set", "decode_shift_data", "encode_keys", "encode_row_set", "encode_shift_data"]
+__all__ = ["decode_row_set", "decode_shift_data", "encode_keys", "encode_range", "encode_row_set", "encode_shift_data"]
 
 DEFAULT_SHIFT_LIMIT: Final = 1 << 22
 """Most shifts of one message, by default: few bytes can encode very many."""
@@ -55,6 +55,11 @@ def encode_row_set(rows: RowSet) -> bytes:
     if rows.is_scattered:
         return _write(_writer.values_of_keys(rows.keys()))
     return _write(_writer.values_of(*rows.ranges()))
+
+
+def encode_range(first: int, last: int) -> bytes:
+    """Give the bytes of the row set of the keys first..last, both included."""
+    return _writer.write_range(first, last)
 
 
 def encode_keys(keys: Keys) -> bytes:

@@ -337,8 +337,12 @@ class Subscription:
         def build() -> EncodedMessage | GroupMessage:
             if self._blinks and window.is_full:
                 return blink_message(self._encoder, window, gone, unsent, first, version)
-            update = coalesce_nodes(node, version.node)
             viewports = group.viewports
+            if viewports is not None:
+                known = viewports.known(group.seat, first, version.step)
+                if known is not None:
+                    return known
+            update = coalesce_nodes(node, version.node)
             if viewports is not None:
                 shared = self._feed.shared_rows(update, version)
                 message = None if shared is None else viewports.message(group.seat, shared, first, version)

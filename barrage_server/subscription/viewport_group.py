@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from barrage_server.engine.values import take
 from barrage_server.engine.version import TableVersion
-from barrage_server.rowset import RowSet, RowSetShiftData, encode_keys, encode_row_set
+from barrage_server.rowset import RowSet, RowSetShiftData, encode_keys, encode_range, encode_row_set
 from barrage_server.subscription.message import Dialect, MessageEncoder, encapsulated_messages
 from barrage_server.subscription.shared_rows import Keys, SharedRows
 from barrage_server.wire.batches import OutgoingMessage
@@ -102,6 +102,14 @@ class ViewportGroup:
             return None
         index = change.members.of.get(member)
         return None if index is None else GroupMessage(change, index)
+
+    def known(self, member: object, first_step: int, last_step: int) -> GroupMessage | None:
+        """The message to ``member`` about the change from ``first_step`` to ``last_step``; ``None`` where it was not
+        built for the group yet, or not with this member.
+        """
+        change = self._changes.get((first_step, last_step))
+        index = None if change is None else change.members.of.get(member)
+        return None if change is None or index is None else GroupMessage(change, index)
 
     def _build(self, shared: SharedRows, first_step: int, version: TableVersion) -> _Change | None:
         if self._members is None:
@@ -212,11 +220,18 @@ class _Runs:
             return None
         return np.arange(self.total) + np.repeat(self._starts - self.offsets[:-1], self.lengths)
 
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return self._named.tolist()
+
     def encoded(self, index: int) -> bytes:
         """The row set of one viewport."""
         start, stop = self.bounds[index]
         if start == stop:
             return _NO_ROWS
+        if stop - start == 1:  # the most frequent: a row has changed
+            key = self._numbers[start] - (0 if self._origins is None else int(self._origins[index]))
+            return encode_range(key, key)
         keys = self._named[start:stop]
         if self._origins is not None:
             keys = keys - self._origins[index]
@@ -258,6 +273,10 @@ class _Change:
         self._lock = threading.Lock()
         self._metadata = metadata
         self._frames: dict[tuple[int, int] | None, MetadataFrame] = {}
+        # Where all of these columns have the same modified rows in a viewport, its metadata differs in one row set
+        # only: what lies before and after it, by batch counts and its length.
+        self._distinct = list({id(column.runs): column.runs for column in columns if column is not None}.values())
+        self._halves: dict[tuple[tuple[int, int] | None, int], tuple[bytes, bytes]] = {}
         self._batch: pa.RecordBatch | None = None
         self._types = encoder.view.schema.types
         runs = [column.runs for column in columns if column is not None]
@@ -283,9 +302,24 @@ class _Change:
 
     def encode(self, index: int, counts: tuple[int, int] | None) -> bytes:
         """app_metadata for one member."""
+        rows, *others = [runs.encoded(index) for runs in self._distinct] or [_NO_ROWS]
+        if rows is _NO_ROWS or any(other != rows for other in others):
+            return self._frame(counts).around(self._rows(index))
+        halves = self._halves.get((counts, len(rows)))
+        if halves is None:
+            place = next(number for number, column in enumerate(self.columns) if column is not None)
+            halves = self._frame(counts).halves(self._rows(index), place)
+            self._halves[counts, len(rows)] = halves
+        return halves[0] + rows + halves[1]
+
+    def _frame(self, counts: tuple[int, int] | None) -> MetadataFrame:
         frame = self._frames.get(counts)
         if frame is None:
             frame = self._frames[counts] = MetadataFrame(self._metadata, counts)
+        return frame
+
+    def _rows(self, index: int) -> list[bytes]:
+        """The row set of each column."""
         known: dict[int, bytes] = {}
         rows: list[bytes] = []
         for column in self.columns:
@@ -297,7 +331,7 @@ class _Change:
             if encoded is None:
                 encoded = known[id(runs)] = runs.encoded(index)
             rows.append(encoded)
-        return frame.around(rows)
+        return rows
 
 
 class GroupMessage:

@@ -12,9 +12,11 @@ from typing import Final
 import pyarrow as pa
 
 from barrage_server.errors import LimitError, WireFormatError
+from barrage_server.wire.one_list import OneListReader
 from barrage_server.wire.plain_form import to_plain
 from barrage_server.wire.plain_size import held_size, plain_size
 from barrage_server.wire.plain_type import plain_type
+from barrage_server.wire.schema import is_list_schema
 from barrage_server.wire.soundness import check_batch, check_readable, check_schema
 
 __all__ = ["MOST_BATCH_BYTES", "Intake"]
@@ -50,6 +52,9 @@ class Intake:
             if number not in left_out:
                 check_readable(field.type)
         self.nbytes = 0
+        self._one_list: OneListReader | None = None
+        if limit is None and not left_out and is_list_schema(schema):
+            self._one_list = OneListReader(schema)
         self._limit = limit
         self._refusal = refusal
         self._left_out = frozenset(left_out)
@@ -94,6 +99,16 @@ class Intake:
         if self._limit is not None:
             self._count(max(0, held_size(columns) - size))
         return columns
+
+    def take_values(self, batch: pa.RecordBatch) -> list[pa.Array] | None:
+        """The values of each column, where a batch has one list per column as most do, and there is no limit.
+        ``None``: :meth:`take_columns` must take the batch, or refuse it.
+        """
+        found = None if self._one_list is None else self._one_list.read(batch)
+        if found is None or found[1] > MOST_BATCH_BYTES:
+            return None
+        self._count(found[1])
+        return found[0]
 
     def reset(self) -> None:
         """Count from zero again, after the caller has stored the batches."""

@@ -16,7 +16,7 @@ from pyarrow import lib, types
 
 from barrage_server.wire.buffers import codes_of, offsets_of, places_of, sizes_of_views
 
-__all__ = ["held_size", "plain_batch_size", "plain_size"]
+__all__ = ["FIXED", "SMALL_OFFSET", "fixed_width", "held_size", "plain_batch_size", "plain_size"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 _Sizes: TypeAlias = npt.NDArray[np.float64]  # exact below 2**53, and without overflow above
@@ -24,7 +24,8 @@ _Sizes: TypeAlias = npt.NDArray[np.float64]  # exact below 2**53, and without ov
 NO_WIDTH: Final = 8
 """Bytes counted for a value of a type without bytes, such as null: its row and key take memory."""
 
-_SMALL_OFFSET: Final = 4
+SMALL_OFFSET: Final = 4
+"""Bytes of an offset of 32 bits."""
 _LARGE_OFFSET: Final = 8
 _UNION_CODE: Final = 5  # a type code and an offset
 
@@ -41,11 +42,11 @@ def plain_size(array: pa.Array, target: pa.DataType | None = None) -> int:
     count, kind = len(array), array.type.id
     if count == 0:
         return 0
-    if kind in _FIXED:
-        return int(np.ceil(count * (_fixed_width(array.type) + (1 / 8 if array.null_count else 0))))
+    if kind in FIXED:
+        return int(np.ceil(count * (fixed_width(array.type) + (1 / 8 if array.null_count else 0))))
     if kind == lib.Type_LIST and count == 1 and array.null_count == 0 and target is None:  # a column as one list
         first, last = offsets_of(array).tolist()
-        return _SMALL_OFFSET + plain_size(array.values.slice(first, last - first))
+        return SMALL_OFFSET + plain_size(array.values.slice(first, last - first))
     whole = _spans(array, target, np.zeros(1, np.int64), np.array([count], np.int64))
     return int(np.ceil(whole[0]))
 
@@ -90,7 +91,7 @@ def _spans(array: pa.Array, target: pa.DataType | None, starts: _Positions, stop
         bounds = offsets_of(array)
         firsts, lasts = bounds[starts].astype(np.int64), bounds[stops].astype(np.int64)
         items = _spans(array.values, _child(target, 0, data_type), firsts, lasts)
-        return total + items + counts * (_LARGE_OFFSET if kind == lib.Type_LARGE_LIST else _SMALL_OFFSET)
+        return total + items + counts * (_LARGE_OFFSET if kind == lib.Type_LARGE_LIST else SMALL_OFFSET)
     if kind == lib.Type_FIXED_SIZE_LIST:
         size, first = data_type.list_size, array.offset
         if size == 0:
@@ -104,12 +105,12 @@ def _spans(array: pa.Array, target: pa.DataType | None, starts: _Positions, stop
         each, full = _list_view_sizes(array, target)
         return total + _between(each, starts, stops) + counts * _LARGE_OFFSET + full
     if kind in (lib.Type_STRING_VIEW, lib.Type_BINARY_VIEW):
-        return total + _between(_view_sizes(array), starts, stops) + counts * _SMALL_OFFSET
+        return total + _between(_view_sizes(array), starts, stops) + counts * SMALL_OFFSET
     if kind in _BYTES:
         offsets = offsets_of(array)
-        width = _LARGE_OFFSET if offsets.itemsize == _LARGE_OFFSET else _SMALL_OFFSET
+        width = _LARGE_OFFSET if offsets.itemsize == _LARGE_OFFSET else SMALL_OFFSET
         return total + (offsets[stops].astype(np.float64) - offsets[starts]) + counts * width
-    return total + counts * _fixed_width(data_type)
+    return total + counts * fixed_width(data_type)
 
 
 def _between(each: _Sizes, starts: _Positions, stops: _Positions) -> _Sizes:
@@ -248,17 +249,17 @@ def _null_width(data_type: pa.DataType) -> float:
         return _null_width(data_type.value_type)
     if types.is_union(data_type):
         return _UNION_CODE + sum(_null_width(data_type.field(number).type) for number in range(data_type.num_fields))
-    return 1 / 8 + _fixed_width(data_type)
+    return 1 / 8 + fixed_width(data_type)
 
 
 def _uniform_width(data_type: pa.DataType) -> float | None:
     """Bytes of a value of a type of uniform size, else None."""
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
-    return None if types.is_nested(data_type) or data_type.id in _VARIABLE_WIDTH else _fixed_width(data_type)
+    return None if types.is_nested(data_type) or data_type.id in _VARIABLE_WIDTH else fixed_width(data_type)
 
 
-def _fixed_width(data_type: pa.DataType) -> float:
+def fixed_width(data_type: pa.DataType) -> float:
     """Bytes of the fixed-width part of a value."""
     if types.is_null(data_type):
         return float(NO_WIDTH)
@@ -269,7 +270,7 @@ def _fixed_width(data_type: pa.DataType) -> float:
     return width if width > 0 else float(NO_WIDTH)
 
 
-_FIXED: Final = frozenset(
+FIXED: Final = frozenset(
     {
         *(lib.Type_BOOL, lib.Type_INT8, lib.Type_INT16, lib.Type_INT32, lib.Type_INT64),
         *(lib.Type_UINT8, lib.Type_UINT16, lib.Type_UINT32, lib.Type_UINT64),
@@ -277,6 +278,7 @@ _FIXED: Final = frozenset(
         *(lib.Type_DATE32, lib.Type_DATE64, lib.Type_TIME32, lib.Type_TIME64, lib.Type_TIMESTAMP, lib.Type_DURATION),
     }
 )
+"""Types whose values have a fixed number of bits."""
 _BYTES: Final = frozenset({lib.Type_BINARY, lib.Type_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_STRING})
 _LISTS: Final = frozenset({lib.Type_LIST, lib.Type_LARGE_LIST, lib.Type_MAP})
 _LIST_VIEWS: Final = frozenset({lib.Type_LIST_VIEW, lib.Type_LARGE_LIST_VIEW})

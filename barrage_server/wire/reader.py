@@ -11,7 +11,8 @@ import pyarrow as pa
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.intake import Intake
-from barrage_server.wire.metadata import UpdateMetadata, decode_message
+from barrage_server.wire.metadata import UpdateMetadata
+from barrage_server.wire.metadata_reader import MetadataReader
 from barrage_server.wire.nulls import from_deephaven_nulls, has_deephaven_null
 from barrage_server.wire.schema import is_list_schema, plain_schema
 from barrage_server.wire.soundness import check_schema
@@ -73,7 +74,7 @@ class MessageReader:
     lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
     """
 
-    __slots__ = ("_in_band", "_intake", "_is_list", "_left_out", "_pending", "_types", "schema")
+    __slots__ = ("_in_band", "_intake", "_is_list", "_left_out", "_metadata", "_pending", "_types", "schema")
 
     def __init__(
         self,
@@ -106,6 +107,7 @@ class MessageReader:
             pa.null() if number in self._left_out else data_type for number, data_type in enumerate(self.schema.types)
         ]
         self._in_band = [use_deephaven_nulls and has_deephaven_null(data_type) for data_type in self._types]
+        self._metadata = MetadataReader()
         self._pending: _Pending | None = None
 
     @property
@@ -123,6 +125,9 @@ class MessageReader:
             if app_metadata is None:
                 return None
             raise WireFormatError("update metadata came without a record batch")
+        values = self._intake.take_values(batch) if self._is_list else None
+        if values is not None:
+            return self._feed(self._with_bitmaps(values), max(map(len, values)), app_metadata)
         columns = self._intake.take_columns(batch)
         return self.feed_columns(columns, len(columns[0]) if columns else 0, app_metadata)
 
@@ -133,12 +138,15 @@ class MessageReader:
 
         ``length``: the length of the batch in its header. WireFormatError as there.
         """
+        if len(columns) != len(self._types):
+            raise WireFormatError(f"a record batch of {len(columns)} columns; the schema has {len(self._types)}")
+        return self._feed(*self._columns(columns, length), app_metadata)
+
+    def _feed(self, arrays: list[pa.Array], rows: int, app_metadata: bytes | None) -> IncomingMessage | None:
+        """Add values with validity bitmaps; ``rows``: the number of rows that they cover."""
         pending = self._begin(app_metadata) if app_metadata is not None else self._pending
         if pending is None:
             raise WireFormatError("a record batch came before any update metadata")
-        if len(columns) != len(self._types):
-            raise WireFormatError(f"a record batch of {len(columns)} columns; the schema has {len(self._types)}")
-        arrays, rows = self._columns(columns, length)
         is_add = pending.adds_left > 0 if pending.add_batches is None else pending.add_batches > 0
         if is_add:
             _take_adds(pending, arrays, rows)
@@ -153,7 +161,7 @@ class MessageReader:
     def _begin(self, app_metadata: bytes) -> _Pending:
         if self._pending is not None:
             raise WireFormatError("a new update began before the last one was complete")
-        metadata = decode_message(app_metadata)
+        metadata = self._metadata.read(app_metadata)
         if not isinstance(metadata, UpdateMetadata):
             raise WireFormatError(f"expected update metadata on a record batch, got a {type(metadata).__name__}")
         self._pending = _Pending(metadata, len(self._types))
@@ -168,11 +176,13 @@ class MessageReader:
             length = max((len(column) for column in columns), default=0)
         elif self._is_list:
             columns = [empty_array(data_type) for data_type in self._types]
-        arrays = [
+        return self._with_bitmaps(columns), length
+
+    def _with_bitmaps(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        return [
             from_deephaven_nulls(array) if in_band else array
             for array, in_band in zip(columns, self._in_band, strict=True)
         ]
-        return arrays, length
 
     def _finish(self, pending: _Pending) -> IncomingMessage:
         wanted = pending.metadata.included_rows.size

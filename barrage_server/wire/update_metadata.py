@@ -22,9 +22,9 @@ from barrage_server.rowset import (
     encode_shift_data,
 )
 from barrage_server.wire.flat import FlatTable
-from barrage_server.wire.wrapper import PAYLOAD_SLOT, wrap
+from barrage_server.wire.wrapper import HEAD_BYTES, PAYLOAD_SLOT, wrap
 
-__all__ = ["MetadataFrame", "MovedFrame", "UpdateMetadata"]
+__all__ = ["MODIFIED_SLOT", "NUMBERS", "NUMBERS_POSITION", "MetadataFrame", "MovedFrame", "UpdateMetadata"]
 
 # The table is laid out by hand, because it is written once per update and subscriber and the builder takes a hundred
 # microseconds. Positions count from the start of the buffer: root offset, field list, table, then the vectors.
@@ -38,7 +38,12 @@ _VECTOR_SLOTS: Final = (3, 5, 6, 7, 8, 9, 10)
 _NODE_FIELD_LIST: Final = struct.pack("<3H2x", 6, 8, 4)
 _BYTES_PER_RANGE: Final = 4  # two int16, the usual encoding
 _NODE: Final = struct.Struct("<iII")
-_FIRST_NUMBERS: Final = struct.Struct("<3q")  # first_seq, last_seq, table_size
+NUMBERS: Final = struct.Struct("<3q")
+"""first_seq, last_seq and table_size, as :meth:`UpdateMetadata.encode` lays them out."""
+NUMBERS_POSITION: Final = _SCALAR_SLOTS[0]
+"""Where these begin in a payload, in bytes."""
+MODIFIED_SLOT: Final = 10
+"""Of the field with the modified rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,19 @@ class MetadataFrame:
         """The finished app_metadata, with an encoded row set for each column."""
         return wrap(BarrageMessageType.BarrageUpdateMetadata, self._head + _nodes(modified))
 
+    def halves(self, modified: Sequence[bytes], column: int) -> tuple[bytes, bytes]:
+        """What of :meth:`around` lies before the row set of one column, and after it. It is the same for other row sets
+        of this length, where the same columns have equal ones.
+        """
+        numbers: dict[bytes, int] = {}
+        tables = tuple([numbers.setdefault(data, len(numbers)) for data in modified])
+        before, _ = _node_layout(tables, tuple(map(len, numbers)))
+        shared = list(numbers)
+        place = HEAD_BYTES + len(self._head)
+        place += sum(map(len, before[: tables[column] + 1])) + sum(map(len, shared[: tables[column]]))
+        data = self.around(modified)
+        return data[:place], data[place + len(modified[column]) :]
+
 
 class MovedFrame:
     """The metadata of messages that differ in their steps, size and three row sets only: of viewports that move.
@@ -155,14 +173,14 @@ class MovedFrame:
         start, end = FlatTable.root(data).bytes_span(PAYLOAD_SLOT) or (0, 0)
         table = FlatTable.root(data[start:end])
         self._data = data
-        self._numbers = start + _SCALAR_SLOTS[0]
+        self._numbers = start + NUMBERS_POSITION
         spans = [table.bytes_span(slot) or (0, 0) for slot in (3, 6, 9)]
         self._viewport, self._added, self._included = (slice(start + first, start + stop) for first, stop in spans)
 
     def around(self, step: int, size: int, viewport: bytes, added: bytes) -> bytes:
         """The finished app_metadata; the encoded row sets are as long as those of the message at hand."""
         data = bytearray(self._data)
-        _FIRST_NUMBERS.pack_into(data, self._numbers, step, step, size)
+        NUMBERS.pack_into(data, self._numbers, step, step, size)
         data[self._viewport] = viewport
         data[self._added] = data[self._included] = added
         return bytes(data)
@@ -274,7 +292,7 @@ def _row_set(table: FlatTable, slot: int) -> RowSet | None:
 
 
 def _modified(table: FlatTable, payload: bytes | memoryview) -> tuple[RowSet, ...] | None:
-    nodes = table.tables(10)
+    nodes = table.tables(MODIFIED_SLOT)
     if nodes is None:
         return None
     view = memoryview(payload)

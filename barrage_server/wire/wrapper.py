@@ -8,7 +8,7 @@ from typing import Final
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.flat import FlatTable
 
-__all__ = ["MAGIC", "PAYLOAD_SLOT", "is_barrage", "unwrap", "wrap"]
+__all__ = ["HEAD_BYTES", "MAGIC", "PAYLOAD_SLOT", "is_barrage", "unwrap", "wrap"]
 
 MAGIC: Final = 0x6E687064
 """Little-endian it reads "dphn"."""
@@ -19,6 +19,8 @@ PAYLOAD_SLOT: Final = 2
 # long; the table has 16; magic at 12, type at 11, payload at 4), then the table (way back to the field list, way to
 # the payload, padding, type, magic), then the payload's length. The payload follows.
 _LAYOUT: Final = struct.Struct("<I 2x 5H i I 3x b I I")
+HEAD_BYTES: Final = _LAYOUT.size
+"""Bytes before the payload, as :func:`wrap` lays them out."""
 _FIXED: Final = (16, 10, 16, 12, 11, 4, 10, 12)
 
 

@@ -9,7 +9,7 @@ import pytest
 from barrage_flatbuf.BarrageMessageWrapper import BarrageMessageWrapper
 from barrage_flatbuf.BarrageSubscriptionRequest import BarrageSubscriptionRequest
 from barrage_flatbuf.BarrageUpdateMetadata import BarrageUpdateMetadata
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from barrage_server.errors import WireFormatError
@@ -25,6 +25,7 @@ from barrage_server.wire.metadata import (
     decode_message,
     is_barrage,
 )
+from barrage_server.wire.update_metadata import MetadataFrame
 from barrage_server.wire.wrapper import unwrap, wrap
 from tests.wire.arrays import INT64, ROW_SETS, shifts
 
@@ -127,6 +128,18 @@ class TestRoundTrip:
         many = UpdateMetadata(modified_rows=(rows,) * 100).encode()
         assert len(many) <= len(one) + 4 * 99
         assert decode_message(many) == UpdateMetadata(modified_rows=(rows,) * 100)
+
+    @given(updates(), st.lists(st.binary(max_size=9), min_size=1, max_size=4), st.data())
+    def test_halves_around_another_row_set_of_the_same_length(
+        self, message: UpdateMetadata, rows: list[bytes], data: st.DataObject
+    ) -> None:
+        """Where the columns that had equal row sets have equal ones again, and no others do."""
+        frame, column = MetadataFrame(message), data.draw(st.integers(0, len(rows) - 1))
+        old = rows[column]
+        new = data.draw(st.binary(min_size=len(old), max_size=len(old)))
+        assume(new == old or new not in rows)
+        before, after = frame.halves(rows, column)
+        assert before + new + after == frame.around([new if each == old else each for each in rows])
 
     @given(updates())
     def test_the_size_estimate_is_no_more_than_a_few_times_off(self, message: UpdateMetadata) -> None:

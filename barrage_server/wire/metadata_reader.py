@@ -1,0 +1,150 @@
+"""The messages of one stream of updates, which are usually laid out as an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+from barrage_server.rowset import decode_bit_set, decode_row_set, decode_shift_data
+from barrage_server.wire.flat import FlatTable
+from barrage_server.wire.metadata import BarrageMessage, UpdateMetadata, decode_message
+from barrage_server.wire.update_metadata import MODIFIED_SLOT, NUMBERS, NUMBERS_POSITION
+from barrage_server.wire.wrapper import PAYLOAD_SLOT
+
+__all__ = ["MetadataReader"]
+
+_MOST_BYTES: Final = 1 << 12
+"""Bytes. Longer messages are decoded in full each time, and not kept."""
+_MOST_FRAMES: Final = 32
+"""Layouts that are kept."""
+_MOST_VAIN: Final = 64
+"""Layouts more than messages read by them, from which on none is kept: those of the sender never come twice."""
+
+_FIELDS: Final[tuple[tuple[str, int, Callable[[bytes], Any]], ...]] = (
+    ("effective_viewport", 3, decode_row_set),
+    ("effective_column_set", 5, decode_bit_set),
+    ("added_rows", 6, decode_row_set),
+    ("removed_rows", 7, decode_row_set),
+    ("shift_data", 8, decode_shift_data),
+    ("added_rows_included", 9, decode_row_set),
+)
+"""The fields that are vectors of bytes, but for the modified rows: name, slot, and what decodes the bytes."""
+
+
+class MetadataReader:
+    """Decodes the app_metadata of one stream. Of a message that is laid out as an earlier one, and differs from it in
+    the bytes of numbers and row sets only, just those are decoded, and those that are equal are the same objects.
+    """
+
+    __slots__ = ("_count", "_frames", "_vain")
+
+    def __init__(self) -> None:
+        self._frames: dict[int, list[_Frame]] = {}  # by the length of the message
+        self._count = 0
+        self._vain = 0
+
+    def read(self, data: bytes) -> BarrageMessage:
+        """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
+        for frame in self._frames.get(len(data), ()):
+            metadata = frame.read(data) if frame.is_around(data) else None
+            if metadata is not None:
+                self._vain = max(0, self._vain - 1)
+                return metadata
+        message = decode_message(data)
+        if isinstance(message, UpdateMetadata) and len(data) <= _MOST_BYTES and self._vain < _MOST_VAIN:
+            self._keep(data, message)
+        return message
+
+    def _keep(self, data: bytes, metadata: UpdateMetadata) -> None:
+        # Only the layout of this project's own encoder is known to have each vector in a place of its own.
+        self._vain += 1
+        if metadata.encode() == data:
+            if self._count >= _MOST_FRAMES:
+                self._frames, self._count = {}, 0
+            self._frames.setdefault(len(data), []).append(_Frame(data, metadata))
+            self._count += 1
+
+
+class _Frame:
+    """A message, where its numbers and vectors lie, and what these were in the last message read.
+
+    Args:
+        data: app_metadata as :meth:`UpdateMetadata.encode` lays it out.
+        metadata: what it decodes to.
+
+    """
+
+    __slots__ = ("_fields", "_modified", "_nodes", "_numbers", "_still", "_values")
+
+    def __init__(self, data: bytes, metadata: UpdateMetadata) -> None:
+        start, end = FlatTable.root(data).bytes_span(PAYLOAD_SLOT) or (0, 0)
+        table = FlatTable.root(data[start:end])
+        self._numbers = start + NUMBERS_POSITION
+        self._fields: list[tuple[str, slice, Callable[[bytes], Any]]] = []
+        spans = {(self._numbers, self._numbers + NUMBERS.size)}
+        for name, slot, decode in _FIELDS:
+            span = table.bytes_span(slot)
+            if span is not None:
+                place = slice(start + span[0], start + span[1])
+                self._fields.append((name, place, decode))
+                spans.add((place.start, place.stop))
+        # Columns with equal modified rows share them. By the number of the first such column: where the rows lie.
+        nodes = [node.bytes_span(0) or (0, 0) for node in table.tables(MODIFIED_SLOT) or ()]
+        self._nodes = [slice(start + first, start + stop) for first, stop in dict.fromkeys(nodes)]
+        numbers = {span: number for number, span in enumerate(dict.fromkeys(nodes))}
+        self._modified = [numbers[span] for span in nodes]
+        spans.update((place.start, place.stop) for place in self._nodes)
+        edges = [(0, 0), *sorted(spans), (len(data), len(data))]
+        gaps = [slice(before[1], after[0]) for before, after in pairwise(edges)]
+        self._still = [(gap, data[gap]) for gap in gaps if gap.start < gap.stop]
+        # Bytes and value of each vector, and all fields.
+        known: dict[Any, tuple[bytes, Any]] = {
+            name: (data[place], getattr(metadata, name)) for name, place, _ in self._fields
+        }
+        for number, place in enumerate(self._nodes):
+            known[number] = (data[place], (metadata.modified_rows or ())[self._modified.index(number)])
+        self._values = (metadata, known)
+
+    def is_around(self, data: bytes) -> bool:
+        """Whether ``data``, which is as long, differs in the bytes of numbers and vectors only."""
+        return all(data[place] == still for place, still in self._still)
+
+    def read(self, data: bytes) -> UpdateMetadata | None:
+        """The value of a message of this frame; None where it is damaged.
+
+        Raises:
+            WireFormatError: a vector is damaged.
+
+        """
+        first_seq, last_seq, table_size = NUMBERS.unpack_from(data, self._numbers)
+        if table_size < 0:
+            return None
+        metadata, known = self._values
+        found: dict[Any, tuple[bytes, Any]] = {}
+        for name, place, decode in self._fields:
+            found[name] = _value(known[name], data[place], decode)
+        for number, place in enumerate(self._nodes):
+            found[number] = _value(known[number], data[place], decode_row_set)
+        fields = {name: found[name][1] for name, _, _ in self._fields}
+        modified = metadata.modified_rows
+        if any(found[number] is not known[number] for number in range(len(self._nodes))):
+            modified = tuple([found[number][1] for number in self._modified])
+        read = UpdateMetadata(
+            first_seq=first_seq,
+            last_seq=last_seq,
+            is_snapshot=metadata.is_snapshot,
+            effective_reverse_viewport=metadata.effective_reverse_viewport,
+            modified_rows=modified,
+            table_size=table_size,
+            num_add_batches=metadata.num_add_batches,
+            num_mod_batches=metadata.num_mod_batches,
+            **fields,
+        )
+        self._values = (read, found)
+        return read
+
+
+def _value(known: tuple[bytes, Any], data: bytes, decode: Callable[[bytes], Any]) -> tuple[bytes, Any]:
+    """Bytes and value of a vector: those that are known where the bytes are equal."""
+    return known if known[0] == data else (data, decode(data))
