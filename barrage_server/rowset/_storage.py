@@ -29,6 +29,7 @@ FEW_KEYS: Final = 1024
 _LISTED_ALWAYS: Final = 32  # keys up to which their ranges do not matter
 _CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
 _SCATTERED: Final = 2  # keys per range up to which listing the keys costs less than their ranges
+_SHORT: Final = 8  # keys per range up to which set operations on few keys list them
 _LISTABLE: Final = 1 << 36  # keys
 _OBJECT_BYTES: Final = 200  # of a row set with its storage, and of an array besides its values
 _PART_BYTES: Final = 32 << 10  # of a dense segment
@@ -232,6 +233,11 @@ class Ranges(KeyStorage):
     @property
     def nbytes(self) -> int:
         return _OBJECT_BYTES + 2 * (_OBJECT_BYTES + self._ranges[0].nbytes)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether ranges are so short that an operation on the keys costs less than one on the ranges."""
+        return self.size <= _SHORT * self._ranges[0].size
 
     def packed(self) -> KeyStorage:
         starts, ends = self._ranges

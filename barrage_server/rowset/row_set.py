@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from barrage_server.errors import RowSetError
 from barrage_server.public import public
-from barrage_server.rowset import _ranges, _storage
+from barrage_server.rowset import _key_lists, _ranges, _storage
 from barrage_server.rowset._ranges import MAX_KEY, Keys, Mask, RangeList, as_keys
 from barrage_server.rowset._segments import Segments
-from barrage_server.rowset._storage import FEW_KEYS, NOTHING, KeyList, KeyStorage, Span
+from barrage_server.rowset._storage import FEW_KEYS, NOTHING, KeyList, KeyStorage, Ranges, Span
 
 __all__ = ["RowSet"]
 
@@ -148,6 +148,8 @@ class RowSet:
         parts = [part for part in sets if part]
         if len(parts) < 3:
             return cls.EMPTY if not parts else parts[0] | parts[-1]
+        if _are_few(*[part._held for part in parts]):
+            return cls.from_sorted_keys(_key_lists.union(*[part.keys() for part in parts]))
         ranges = [part.ranges() for part in parts if part._segments() is None]
         result = cls.EMPTY
         if ranges:
@@ -296,6 +298,8 @@ class RowSet:
             and max(mine.first, theirs.first) - 1 <= min(mine.last, theirs.last)
         ):
             return RowSet._of(Span(min(mine.first, theirs.first), max(mine.last, theirs.last)))
+        if _are_few(mine, theirs):
+            return RowSet.from_sorted_keys(_key_lists.union(mine.keys(), theirs.keys()))
         segments = mine.segments() or theirs.segments()
         if segments is not None:
             one, two = _storage.whole_segments(mine, segments), _storage.whole_segments(theirs, segments)
@@ -316,6 +320,8 @@ class RowSet:
             return self.restrict(first, last)
         if mine.is_contiguous:
             return other.restrict(first, last)
+        if _are_few(mine, theirs):
+            return RowSet.from_sorted_keys(_key_lists.intersection(mine.keys(), theirs.keys()))
         segments = mine.segments() or theirs.segments()
         if segments is not None:
             if min(mine.size, theirs.size) <= FEW_KEYS:
@@ -334,6 +340,9 @@ class RowSet:
         first, last = max(mine.first, theirs.first), min(mine.last, theirs.last)
         if first > last:
             return self
+        if _are_few(mine, theirs):
+            left = _key_lists.difference(mine.keys(), theirs.keys())
+            return self if len(left) == mine.size else RowSet.from_sorted_keys(left)
         if theirs.segments() is None:
             theirs = other.restrict(first, last)._held
             if not theirs.size:
@@ -361,6 +370,8 @@ class RowSet:
             return other
         if self is other:
             return RowSet.EMPTY
+        if _are_few(mine, theirs):
+            return RowSet.from_sorted_keys(_key_lists.symmetric_difference(mine.keys(), theirs.keys()))
         segments = mine.segments()
         if segments is not None and theirs.size <= FEW_KEYS:
             return RowSet._of(_storage.of_segments(segments.toggled(theirs.keys())))
@@ -484,6 +495,13 @@ class RowSet:
         if positions is not None:
             return RowSet._of(positions)
         raise RowSetError(f"row key {(keys - self).first_key} is not in the row set, so it has no position")
+
+
+def _are_few(*operands: KeyStorage) -> bool:
+    """Whether the keys are few, and not in long ranges: then an operation on their lists is the fastest."""
+    if sum([held.size for held in operands]) > _key_lists.MOST:
+        return False
+    return all(isinstance(held, KeyList) or (isinstance(held, Ranges) and held.is_short) for held in operands)
 
 
 RowSet.EMPTY = RowSet()
