@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from barrage_server.arguments import shown
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.append import BlinkTable
@@ -500,6 +502,7 @@ class Durability(CycleLog):
         self._journal.remove_before(number)
         for place in set(self._records) - {table.table.id for table in tables} - set(self._ids.values()):
             self._records.pop(place, None)
+        pa.default_memory_pool().release_unused()  # buffers of this thread's, which it needs no sooner than next time
         return self._checkpoint
 
     @staticmethod
