@@ -14,7 +14,10 @@ from barrage_server.engine.append import BlinkTable
 from barrage_server.engine.condition import Condition
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.heap import READ_ROWS
+from barrage_server.engine.keyed import KeyedTable
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
+from barrage_server.engine.placed import PlacedRows, PlacedView
+from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.renumbered import AppendedRows, Numbering, RenumberedView
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import ROUTE, TableTraits
@@ -61,8 +64,9 @@ class RestrictedTable(DerivedTable):
     """Some rows and columns of another table, which it follows.
 
     Its row keys do not tell how many rows are left out: with a condition, rows have keys of their own, without gaps,
-    in the order of the rows. Where row keys of the other table are positions, so are its own. It has the name of the
-    other table, and of its attributes none that could speak of what is left out.
+    in the order of the rows. Where row keys of the other table are positions, so are its own. Rows of a keyed table
+    keep their keys as they do there; those that come later take free ones, or come behind. It has the name of the other
+    table, and of its attributes none that could speak of what is left out.
 
     Args:
         source: the table.
@@ -85,6 +89,7 @@ class RestrictedTable(DerivedTable):
             needed,
             keeps_history=isinstance(source, BlinkTable),
             by_position=_is_by_position(source.traits),
+            keeps_keys=isinstance(source, KeyedTable),
         )
         names = {schema.field(number).name for number in shown}
         keys = source.key_columns if names.issuperset(source.key_columns) else ()
@@ -137,6 +142,8 @@ class Restrict(Operator):
             never have the keys of earlier ones.
         by_position: whether row ``i`` of the result takes the place of row ``i``, as it does in an input whose rows are
             replaced: which keys they had there depends on the rows that are left out.
+        keeps_keys: whether each row keeps its key in an input without shifts, whose row keys lie close together and say
+            nothing by their order.
 
     Attributes:
         readable: the rows that can be read: those of the result, or more.
@@ -154,6 +161,7 @@ class Restrict(Operator):
         *,
         keeps_history: bool = False,
         by_position: bool = False,
+        keeps_keys: bool = False,
     ) -> None:
         # metadata of the schema may speak of all columns and rows, as that of pandas does
         is_whole = predicate is None and len(shown) == len(schema)
@@ -165,11 +173,18 @@ class Restrict(Operator):
         self._where = None if predicate is None else Where(schema, predicate, needed)
         self._keeps_history = keeps_history
         self._by_position = by_position
+        self._keeps_keys = keeps_keys
         self._rows = RowSet.empty()  # in keys of the input, as the next one
         self._readable = RowSet.empty()
         self._appended: AppendedRows | None = None  # all rows, as long as rows have only come behind all others
+        self._placed: PlacedRows | None = None  # of kept keys, once a row has left, or come before others
         self._next = 0
         self.readable = RowSet.empty()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys of rows that keep them."""
+        return 0 if self._placed is None else self._placed.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
         """Show what there is."""
@@ -188,6 +203,8 @@ class Restrict(Operator):
         """Show what has changed. Costs follow the change."""
         (change,), (version,) = changes, inputs
         if self._where is not None:
+            if self._placed is not None:
+                return self._follow_placed(self._where, self._placed, change, version)
             if self._appended is not None:
                 update = TableUpdate.empty(len(self._shown)) if change is None else change.update
                 if update.only_adds and (not update.added or update.added.first_key > self._appended.last):
@@ -196,6 +213,11 @@ class Restrict(Operator):
                 self._rows = self._readable = self._where.rows
                 self._appended = None
             inner = self._where.follow(changes, inputs)
+            if self._keeps_keys and self._is_out_of_order(inner.update):
+                self._placed = PlacedRows(self._rows)
+                self._rows = self._readable = RowSet.empty()
+                self._where.resume(RowSet.empty())
+                return self._follow_placed(self._where, self._placed, change, version)
             if self._by_position and change is not None:
                 return self._follow_positions(inner, change)
             return self._follow_rows(inner, version)
@@ -210,6 +232,35 @@ class Restrict(Operator):
             self._next = appended.size
         own = TableUpdate.of_added(_span(first, self._next), len(self._shown))
         return self._numbered(version, RowSet.flat(self._next), own, appended.numbering())
+
+    def _is_out_of_order(self, update: TableUpdate) -> bool:
+        """Whether a row has left, or has come before others."""
+        return bool(update.removed) or bool(
+            update.added and self._rows and update.added.first_key < self._rows.last_key
+        )
+
+    def _follow_placed(self, where: Where, placed: PlacedRows, change: Change | None, version: TableVersion) -> Outcome:
+        """Take the rows that come and go, and leave all others where they are."""
+        update = TableUpdate.empty(len(version.views)) if change is None else change.update
+        gone, came = update.removed.keys(), where.chosen(version, update.added).keys()
+        gone = gone[placed.find(gone) >= 0]
+        touched = where.touched(update)
+        if touched:
+            keys, are_in = touched.keys(), where.flags_of(version, touched)
+            were_in = placed.find(keys) >= 0
+            gone, came = _joined(gone, keys[were_in > are_in]), _joined(came, keys[were_in < are_in])
+        parts = {id(rows): rows.keys() for rows in map(update.modified.__getitem__, self._shown)}  # columns share them
+        before = {part: placed.find(keys) for part, keys in parts.items()}
+        removed, added = placed.change(gone, came)
+        modified: dict[int, RowSet] = {}
+        for part, were in before.items():
+            stayed = were[(were >= 0) & (were == placed.find(parts[part]))]
+            stayed.sort()
+            modified[part] = RowSet.from_sorted_keys(stayed)
+        changed = tuple(modified[id(update.modified[number])] for number in self._shown)
+        own = TableUpdate(added, removed, RowSetShiftData.empty(), changed)
+        self.readable, sources = placed.rows, placed.sources()
+        return Outcome(placed.rows, [PlacedView(version.views[number], sources) for number in self._shown], own)
 
     def _follow_rows(self, inner: Outcome, version: TableVersion) -> Outcome:
         """Number the rows anew: those that have left in front leave their keys unused, later ones close gaps."""
@@ -276,6 +327,13 @@ def _without_values(field: pa.Field) -> pa.Field:
     kept = {key: value for key, value in (field.metadata or {}).items() if key.startswith(_TYPE_METADATA)}
     bare = field.remove_metadata()
     return bare.with_metadata(kept) if kept else bare
+
+
+def _joined(keys: Int64Array, more: Int64Array) -> Int64Array:
+    """Different keys, ascending; both do."""
+    if not len(keys) or not len(more):
+        return keys if len(keys) else more
+    return np.sort(np.concatenate((keys, more)), kind="stable")
 
 
 def _span(first: int, end: int) -> RowSet:

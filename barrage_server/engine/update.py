@@ -126,10 +126,11 @@ def coalesce(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUp
     else:
         shifted = first.shifted.then(second.shifted, before - removed)
 
-    modified = tuple(
-        _coalesce_modified(rows, more, second, added)
-        for rows, more in zip(first.modified, second.modified, strict=True)
-    )
+    known: dict[tuple[int, int], RowSet] = {}  # columns that were written together share their sets
+    for rows, more in zip(first.modified, second.modified, strict=True):
+        if (id(rows), id(more)) not in known:
+            known[id(rows), id(more)] = _coalesce_modified(rows, more, second, still_added)
+    modified = tuple(known[id(rows), id(more)] for rows, more in zip(first.modified, second.modified, strict=True))
     return TableUpdate(added, removed, shifted, modified)
 
 
@@ -156,14 +157,17 @@ def coalesce_all(updates: Sequence[TableUpdate], after: RowSet) -> tuple[TableUp
     return level[0], level[0].undo(after)
 
 
-def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, added: RowSet) -> RowSet:
+def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, still_added: RowSet) -> RowSet:
+    """Rows modified first, and those modified then but for the ones that are new: no row of ``rows`` is."""
+    if more and still_added:
+        more = more - still_added
     if rows:
         if second.removed:
             rows = rows - second.removed
         if second.shifted.size:
             rows = second.shifted.apply(rows)
         more = rows | more
-    return more - added if more and added else more
+    return more
 
 
 class UpdateNode:

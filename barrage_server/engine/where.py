@@ -89,7 +89,7 @@ class Where(Operator):
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return Outcome(self._rows, version.views, TableUpdate.empty(len(self.schema)))
-        update, touched = change.update, self._touched(change.update)
+        update, touched = change.update, self.touched(change.update)
         if update.shifted.size or touched.size + update.removed.size > FEW_ROWS:
             return self._follow_many(update, touched, version)
         return self._follow_few(update, touched, version)
@@ -146,7 +146,7 @@ class Where(Operator):
             added = added | came if added else came
         return Outcome(self._rows, version.views, TableUpdate(added, removed, update.shifted, modified))
 
-    def _touched(self, update: TableUpdate) -> RowSet:
+    def touched(self, update: TableUpdate) -> RowSet:
         """The rows that changed in a column that the predicate depends on."""
         if len(self._columns) == 1:
             return update.modified[self._columns[0]]
@@ -163,6 +163,11 @@ class Where(Operator):
                 keys = chosen + part.first_key if part.is_contiguous else part.select(chosen)
                 found.append(RowSet.from_sorted_keys(keys))
         return RowSet.union_all(found)
+
+    def flags_of(self, version: TableVersion, rows: RowSet) -> Flags:
+        """Whether the predicate holds, for each of ``rows``."""
+        parts = [self.flags(version, part) for part in version.pieces(rows, self._columns)]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.bool_), *parts])
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
         """Whether the predicate holds, for each of ``rows``: at most those that are read at a time."""

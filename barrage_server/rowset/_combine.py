@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from barrage_server.rowset import _ranges
+from barrage_server.rowset import _key_lists, _ranges
 from barrage_server.rowset._key_storage import KeyStorage
 from barrage_server.rowset._part import BITS
 from barrage_server.rowset._segments import Segments
@@ -16,6 +16,7 @@ from barrage_server.rowset._storage import (
     NOTHING,
     RANGES_ALWAYS,
     KeyList,
+    Ranges,
     Span,
     of_keys,
     of_ranges,
@@ -35,6 +36,8 @@ def union(one: KeyStorage, two: KeyStorage) -> KeyStorage:
         return two
     if one.is_contiguous and two.is_contiguous and max(one.first, two.first) - 1 <= min(one.last, two.last):
         return Span(min(one.first, two.first), max(one.last, two.last))
+    if are_few(one, two):
+        return of_keys(_key_lists.union(one.keys(), two.keys()))
     segments = one.segments() or two.segments()
     if segments is not None:
         first, second = _whole_segments(one, segments), _whole_segments(two, segments)
@@ -54,6 +57,8 @@ def intersection(one: KeyStorage, two: KeyStorage) -> KeyStorage:
         return within(one, first, last)
     if one.is_contiguous:
         return within(two, first, last)
+    if are_few(one, two):
+        return of_keys(_key_lists.intersection(one.keys(), two.keys()))
     segments = one.segments() or two.segments()
     if segments is not None:
         if min(one.size, two.size) <= FEW_KEYS:
@@ -70,6 +75,9 @@ def difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
     first, last = max(one.first, two.first), min(one.last, two.last)
     if first > last:
         return one
+    if are_few(one, two):
+        left = _key_lists.difference(one.keys(), two.keys())
+        return one if len(left) == one.size else of_keys(left)
     if two.segments() is None:
         two = within(two, first, last)
         if not two.size:
@@ -95,6 +103,8 @@ def symmetric_difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
         return two
     if one is two:
         return NOTHING
+    if are_few(one, two):
+        return of_keys(_key_lists.symmetric_difference(one.keys(), two.keys()))
     segments = one.segments()
     if segments is not None and two.size <= FEW_KEYS:
         return of_segments(segments.toggled(two.keys()))
@@ -133,6 +143,13 @@ def is_superset(one: KeyStorage, two: KeyStorage) -> bool:
     starts, ends = one.ranges()
     other_starts, other_ends = two.ranges()
     return bool((other_ends <= ends[np.searchsorted(starts, other_starts, "right") - 1]).all())
+
+
+def are_few(*operands: KeyStorage) -> bool:
+    """Whether the keys are few, and not in long ranges: then an operation on their lists is the fastest."""
+    if sum([held.size for held in operands]) > _key_lists.MOST:
+        return False
+    return all(isinstance(held, KeyList) or (isinstance(held, Ranges) and held.is_short) for held in operands)
 
 
 def within(storage: KeyStorage, first: int, last: int) -> KeyStorage:

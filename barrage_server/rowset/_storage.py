@@ -28,6 +28,7 @@ FEW_KEYS: Final = 1024
 """Up to this many keys, looking each up in segments costs less than making segments of them, or cutting them out."""
 _LISTED_ALWAYS: Final = 32  # keys up to which their ranges do not matter
 _CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
+_SHORT: Final = 8  # keys per range up to which set operations on few keys list them
 _LISTABLE: Final = 1 << 36  # keys
 _PART_BYTES: Final = 32 << 10  # of a dense segment
 
@@ -121,6 +122,11 @@ class Ranges(KeyStorage):
     @property
     def nbytes(self) -> int:
         return OBJECT_BYTES + 2 * (OBJECT_BYTES + self._ranges[0].nbytes)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether ranges are so short that an operation on the keys costs less than one on the ranges."""
+        return self.size <= _SHORT * self._ranges[0].size
 
     def packed(self) -> KeyStorage:
         starts, ends = self._ranges

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from barrage_server.errors import RowSetError
 from barrage_server.public import public
-from barrage_server.rowset import _combine, _ranges, _storage
+from barrage_server.rowset import _combine, _key_lists, _ranges, _storage
 from barrage_server.rowset._key_storage import KeyStorage
 from barrage_server.rowset._ranges import MAX_KEY, Keys, Mask, RangeList, as_keys
 from barrage_server.rowset._segments import Segments
@@ -149,6 +149,8 @@ class RowSet:
         parts = [part for part in sets if part]
         if len(parts) < 3:
             return cls.EMPTY if not parts else parts[0] | parts[-1]
+        if _combine.are_few(*[part._held for part in parts]):
+            return cls.from_sorted_keys(_key_lists.union(*[part.keys() for part in parts]))
         ranges = [part.ranges() for part in parts if part._segments() is None]
         result = cls.EMPTY
         if ranges:

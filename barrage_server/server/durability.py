@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from barrage_server.arguments import shown
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
@@ -407,6 +409,7 @@ class Durability(CycleLog):
         self._saved_bytes = nbytes  # not before: until then a start repeats it
         self._journal.remove_before(number)
         self._tables.forget_others(tables)
+        pa.default_memory_pool().release_unused()  # buffers of this thread's, which it needs no sooner than next time
         return self._checkpoint
 
 

@@ -68,7 +68,8 @@ def model(table: pa.Table, chosen: list[Any], columns: frozenset[str] | None) ->
 @settings(deadline=None, max_examples=10)
 def test_a_part_is_what_plain_python_finds(kind: Any, seed: int, data: st.DataObject) -> None:
     """Made at any time, after any changes, one by one or several in a cycle: its rows and its updates are right, its
-    versions stay what they were, and its keys have no gaps where rows are left out.
+    versions stay what they were, and its keys have no gaps where rows are left out. Those of a keyed table come in an
+    order of their own.
     """
     chance = random.Random(seed)
     source = kind(UpdateGraph())
@@ -84,10 +85,14 @@ def test_a_part_is_what_plain_python_finds(kind: Any, seed: int, data: st.DataOb
             for _ in range(chance.choice([1, 1, 3])):
                 source.change(chance)
         for table, holds, columns, follower in made:
-            assert rows_of(table.to_arrow()) == model(source.table.to_arrow(), holds, columns)
-            if holds:
+            shown, wanted = rows_of(table.to_arrow()), model(source.table.to_arrow(), holds, columns)
+            if holds and isinstance(source.table, KeyedTable):
+                assert sorted(shown, key=repr) == sorted(wanted, key=repr)
+                assert all(update.shifted.size == 0 for update in follower.updates)
+            else:
+                assert shown == wanted
                 keys = table.version.row_set
-                assert keys.is_empty or keys.is_contiguous
+                assert not holds or keys.is_empty or keys.is_contiguous
             follower.hold(table.version)
     for _, _, _, follower in made:
         follower.check_held()
@@ -175,7 +180,7 @@ def test_a_row_moves_into_and_out_of_a_condition() -> None:
     for value, rows in ((20, [1, 3, 4]), (5, [1, 2, 3, 4]), (6, [1, 2, 3, 4])):
         table.upsert({"k": [2], "n": [value], "s": ["x"]})
         assert made.to_arrow()["k"].to_pylist() == rows
-    assert [str(update) for update in seen.updates] == ["+0 -1 ~0 >>1", "+1 -0 ~0 >>1", "+0 -0 ~1"]
+    assert [str(update) for update in seen.updates] == ["+0 -1 ~0", "+1 -0 ~0", "+0 -0 ~1"]
 
 
 def test_rows_of_a_ring_are_not_moved() -> None:

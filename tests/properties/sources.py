@@ -17,6 +17,8 @@ from barrage_server.engine import (
     Table,
     UpdateGraph,
 )
+from barrage_server.engine.condition import Condition
+from barrage_server.engine.restricted import Restriction, restrict
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 SCHEMA = pa.schema(
@@ -207,4 +209,25 @@ class ShiftingSource(Source):
         assert rows_of(self.table.to_arrow()) == [self.model[key] for key in sorted(self.model)]
 
 
-SOURCES: list[type[Source]] = [ShiftingSource, KeyedSource, ShiftingSource, RingSource, AppendSource, ReplacedSource]
+class PartSource(KeyedSource):
+    """A part of a keyed table, whose rows change sides of its condition."""
+
+    def __init__(self, graph: UpdateGraph) -> None:
+        super().__init__(graph)
+        self.table = restrict(self.rows, Restriction(frozenset([Condition("number > 0 or text == 'a'")])))
+
+    def check(self) -> None:
+        shown = [row for row in self.model.values() if (row[1] is not None and row[1] > 0) or row[2] == "a"]
+        found = rows_of(self.table.to_arrow())
+        assert sorted(found, key=lambda row: row[0]) == sorted(shown, key=lambda row: row[0])
+
+
+SOURCES: list[type[Source]] = [
+    ShiftingSource,
+    KeyedSource,
+    PartSource,
+    ShiftingSource,
+    RingSource,
+    AppendSource,
+    ReplacedSource,
+]

@@ -137,6 +137,25 @@ def test_a_checkpoint_has_what_the_journal_had(folder: Path, saves: int) -> None
         assert state(server) == before
 
 
+def test_the_thread_that_writes_a_checkpoint_keeps_no_buffers_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow keeps them for each thread, and gives back those of the thread that asks."""
+    asked = list[int]()
+
+    class Pool:
+        def release_unused(self) -> None:
+            asked.append(threading.get_ident())
+
+    with bs.Server(data_dir=folder) as server:
+        server.keyed_table("t", SCHEMA, key="key").upsert(rows(1, 2, 3))
+        with monkeypatch.context() as patched, ThreadPoolExecutor(1) as threads:
+            patched.setattr(pa, "default_memory_pool", Pool)
+            assert server._server_state.durability is not None
+            threads.submit(server._server_state.durability.save).result()
+            assert asked == [threads.submit(threading.get_ident).result()]
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_values_of_every_type_come_back(folder: Path, name: str) -> None:
     values = SAMPLES[name]

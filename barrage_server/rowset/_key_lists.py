@@ -1,0 +1,57 @@
+"""Set operations on strictly increasing keys in int64 arrays: for few keys, faster than on their ranges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from barrage_server.rowset._ranges import Keys, Mask
+
+MOST: Final = 1 << 13
+"""Keys of both operands up to which their lists are used."""
+
+
+def union(*parts: Keys) -> Keys:
+    """Give the keys that any part has, of which there is one at least."""
+    keys = np.concatenate(parts)
+    keys.sort(kind="stable")  # merges sorted runs in linear time
+    differs = keys[1:] != keys[:-1]
+    return keys if differs.all() else keys[np.concatenate(([True], differs))]
+
+
+def intersection(a: Keys, b: Keys) -> Keys:
+    """Give the keys that both have; all of the smaller array itself, if the other has them."""
+    few, many = (a, b) if a.size <= b.size else (b, a)
+    there = _among(few, many)
+    return few if there.all() else few[there]
+
+
+def difference(a: Keys, b: Keys) -> Keys:
+    """Give the keys of ``a`` that ``b`` lacks; ``a`` itself, if these are all."""
+    if b.size > a.size:
+        there = _among(a, b)
+        return a[~there] if there.any() else a
+    places = a.searchsorted(b)
+    places = places[a[np.minimum(places, a.size - 1)] == b]
+    if not places.size:
+        return a
+    left = np.ones(a.size, np.bool_)
+    left[places] = False
+    return a[left]
+
+
+def symmetric_difference(a: Keys, b: Keys) -> Keys:
+    """Give the keys that one of the two has."""
+    keys = np.concatenate((a, b))
+    keys.sort(kind="stable")
+    differs = keys[1:] != keys[:-1]
+    single = np.concatenate(([True], differs))
+    single[:-1] &= differs
+    return keys[single]
+
+
+def _among(keys: Keys, listed: Keys) -> Mask:
+    places = listed.searchsorted(keys)
+    found: Mask = listed[np.minimum(places, listed.size - 1)] == keys
+    return found
