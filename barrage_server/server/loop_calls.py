@@ -13,7 +13,7 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class LoopCalls:
-    """Calls functions on an event loop, in the order in which they were passed. May be used on any thread.
+    """Calls functions on an event loop, in the order in which each thread has passed them. May be used on any thread.
 
     A wake-up writes to a pipe of the loop. That costs more than most calls, and makes the threads compete for the
     interpreter, so calls that come while the loop is still busy with those before need none.
@@ -30,6 +30,9 @@ class LoopCalls:
 
     def soon(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         """Call ``function(*arguments)`` on the loop. RuntimeError when the loop is closed."""
+        if asyncio._get_running_loop() is self._loop:  # it is awake
+            self._loop.call_soon(function, *arguments)
+            return
         self._waiting.append((function, arguments))
         if self._is_awake:
             return

@@ -86,6 +86,16 @@ def test_a_call_after_the_loop_was_idle_wakes_it_again() -> None:
     loop.stop()
 
 
+def test_a_call_from_the_loop_itself_wakes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = EventLoop("test-loop")
+    calls = Counted(loop.loop, monkeypatch)
+    done = threading.Event()
+    calls.soon(lambda: calls.soon(lambda: calls.soon(done.set)))
+    assert done.wait(20)
+    assert calls.wakes == 1
+    loop.stop()
+
+
 def test_a_call_that_fails_keeps_no_other_from_running() -> None:
     loop = EventLoop("test-loop")
     failures: list[object] = []
