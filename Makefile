@@ -27,6 +27,7 @@ help: ## List the verbs and the knobs
 	@echo "  CHROMIUM=       for browser: path of a Chromium or Chrome, or npm for the one from there"
 	@echo "  FIREFOX=        for browser: path of a Firefox"
 	@echo "  STORMS=3        for browser: storms of 150 random steps over each kind of table"
+	@echo "  FRAMES=5000     for fast and test: random frames of one page, as in FRAMES=1000000 PYTEST_ARGS='tests/server/web -k random'"
 	@echo "  SECONDS=60      for stress: for how long"
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
 	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"
@@ -52,10 +53,10 @@ demo: demo-env ## Replay 336,776 real flights through Spark into live tables, an
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)
 
 test: env web-env ## Run the whole test suite (real Spark included), but for the tests against peers and in a browser
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not interop and not browser" --durations=15 $(PYTEST_ARGS)
+	@$(if $(FRAMES),FRAMES=$(FRAMES)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not interop and not browser" --durations=15 $(PYTEST_ARGS)
 
 fast: env web-env ## Run the tests that need neither Spark nor much time
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not spark and not slow and not interop and not browser" $(PYTEST_ARGS)
+	@$(if $(FRAMES),FRAMES=$(FRAMES)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not spark and not slow and not interop and not browser" $(PYTEST_ARGS)
 
 interop: env ## Test against the real thing: Deephaven's server and clients; DEEPHAVEN_TESTS=folder has its own tests run
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2

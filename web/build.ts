@@ -13,10 +13,10 @@ import type { Metafile, Plugin } from "esbuild";
 const ROOT = dirname(fileURLToPath(import.meta.url));
 const PACKAGE = /^node_modules\/((?:@[^/]+\/)?[^/]+)\//;
 
-/** What is imported when it is needed is a file of its own. */
+/** What is imported when it is needed is a file of its own. The page is in index.html, as the server sends it. */
 const LATER: Plugin = {
   name: "later",
-  setup: (made) => made.onResolve({ filter: /\/plot\/chart\.ts$/ }, ({ kind }) => (kind === "dynamic-import" ? { path: "./plot.js", external: true } : undefined)),
+  setup: (made) => made.onResolve({ filter: /\/plot\/chart\.ts$/ }, ({ kind }) => (kind === "dynamic-import" ? { path: "./static/plot.js", external: true } : undefined)),
 };
 
 /** Names of the packages of which at least one byte is in the bundle, in order. */

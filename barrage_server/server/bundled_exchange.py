@@ -209,6 +209,10 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
     def on_loop(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         """Call ``function(*arguments)`` on the event loop, soon."""
         try:
-            self.loop.call_soon_threadsafe(function, *arguments)
+            self.call_on_loop(function, *arguments)
         except RuntimeError:
             logger.debug("the endpoint was closed before %s got the reason", self.peer)
+
+    def call_on_loop(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
+        """Call ``function(*arguments)`` on the event loop, soon. RuntimeError when it is closed."""
+        self.loop.call_soon_threadsafe(function, *arguments)

@@ -197,9 +197,8 @@ class ExchangeState:
         if subscription is None:
             return Due(messages)
         scheduled = self._scheduled
-        if self._is_paused or self._unread >= self._most_unread:
+        if self._begins_rest():
             scheduled.not_before = scheduled.tick = now + _REST_SECONDS  # a report, or its end, wakes it
-            self._rests = True
             return Due(messages)
         poll = subscription.poll(now, waited=scheduled.waited and not self._rests)
         scheduled.waited = self._rests = False
@@ -209,12 +208,21 @@ class ExchangeState:
                 self._unread += len(poll.messages)
         return Due(messages + poll.messages if messages else poll.messages, poll.wake_at)
 
-    def report(self, report: ReadingReport) -> None:
-        """Apply a reading report of the client. More may be :meth:`due`."""
+    def report(self, report: ReadingReport) -> bool:
+        """Apply a reading report of the client; whether the stream waited for it, so that more may be :meth:`due`."""
         with self._has_room:
             if report.unread is not None:
                 self._most_unread = report.unread
             self._unread = max(0, self._unread - report.messages)
+            return self._rests and self._unread < self._most_unread
+
+    def _begins_rest(self) -> bool:
+        """Whether nothing is made now: the client has updates to read, or has paused the stream."""
+        with self._has_room:  # a report that comes later finds that the stream waits for it
+            if self._is_paused or self._unread >= self._most_unread:
+                self._rests = True
+                return True
+        return False
 
     def pause(self, *, paused: bool) -> None:
         """Have no updates made, or have them made again: then one with all that has happened is :meth:`due`."""

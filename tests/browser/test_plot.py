@@ -206,6 +206,101 @@ def test_rows_in_no_order_are_said_to_be_sorted(server: bs.Server, tab: Tab) -> 
     until(lambda: values(tab) == [["y", "7", "1", "7"]])
 
 
+def test_x_that_falls_is_drawn_as_if_it_rose(server: bs.Server, tab: Tab) -> None:
+    falling = server.append_table("falling", {"x": "int64", "y": "float64"})
+    falling.append({"x": list(range(999, -1, -1)), "y": [float(number) for number in range(999, -1, -1)]})
+    tab.open(server, "falling", plot="", x="x", y="y")
+    says(tab, "The plot sorts the rows by this column.")
+    until(lambda: values(tab) == [["y", "999", "0", "999"]])
+    until(lambda: len(columns_with_line(tab)) > 900)
+    heights = [top for top, _ in painted(tab) if top >= 0]
+    assert heights == sorted(heights, reverse=True), "it rises from left to right, in pixels from the top"
+    falling.append({"x": [-1, -2], "y": [-500.0, 2000.0]})
+    until(lambda: values(tab) == [["y", "999", "-500", "2000"]])
+
+
+def test_nulls_alone_are_no_line_until_a_number_comes(server: bs.Server, tab: Tab) -> None:
+    table = made(server)
+    filled(table, 0, 1000, lambda _: None)
+    tab.open(server, "ticks", plot="", x="time", y="y")
+    until(lambda: values(tab) == [["y", "\u2013", "\u2013", "\u2013"]])
+    assert columns_with_line(tab) == []
+    assert (
+        tab.page.locator(".plot-chart").get_attribute("aria-label")
+        == "Plot. y: last \u2013, least \u2013, greatest \u2013"
+    )
+    filled(table, 1000, 1, lambda _: 3.5)
+    until(lambda: values(tab) == [["y", "3.5", "3.5", "3.5"]])
+    until(lambda: 0 < len(columns_with_line(tab)) < 20, what="a dot")
+
+
+def test_one_row_is_a_dot(server: bs.Server, tab: Tab) -> None:
+    table = made(server)
+    filled(table, 0, 1, lambda _: 42.0)
+    tab.open(server, "ticks", plot="", x="time", y="y")
+    until(lambda: values(tab) == [["y", "42", "42", "42"]])
+    until(lambda: 0 < len(columns_with_line(tab)) < 20, what="a dot")
+    filled(table, 10, 1, lambda _: 44.0)
+    until(lambda: len(columns_with_line(tab)) > 900, what="a line to the second one")
+
+
+def test_a_column_that_is_dropped_is_said_and_comes_back(server: bs.Server, tab: Tab) -> None:
+    filled(made(server), 0, 100, float)
+    tab.open(server, "ticks", plot="", x="time", y="y")
+    until(lambda: values(tab) == [["y", "99", "0", "99"]])
+    cover = tab.page.locator(".cover")
+    server.drop("ticks")
+    until(lambda: "was dropped" in (cover.text_content() or ""), what="the word about the table")
+    server.append_table("ticks", {"time": pa.timestamp("ns", "UTC"), "other": "float64"})
+    until(lambda: "no column 'y'" in (cover.text_content() or ""), what="the word about the column")
+    server.drop("ticks")
+    filled(made(server), 0, 50, float)
+    until(lambda: values(tab) == [["y", "49", "0", "49"]], what="the points of the new table")
+
+
+def test_a_mouse_zooms_with_its_wheel_and_pans(server: bs.Server, tab: Tab) -> None:
+    filled(made(server), 0, 100_000, float)
+    tab.open(server, "ticks", plot="", x="time", y="y")
+    until(lambda: len(columns_with_line(tab)) > 900)
+    box = tab.page.locator(".u-over").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+
+    def shown() -> tuple[float, float]:
+        """First and last second of the range in the address."""
+        first, _, last = address(tab)["plot"][0].partition(" ")
+        return ((int(first) - BEGIN) / SECOND, (int(last) - BEGIN) / SECOND) if last else (0.0, 100_000.0)
+
+    def shows(first: float, last: float, what: str) -> None:
+        until(lambda: max(abs(shown()[0] - first), abs(shown()[1] - last)) < 1_000, what=f"{what}, not {shown()}")
+        # the points of that range come: each is as high as its second
+        until(lambda: values(tab) and abs(float(values(tab)[0][2]) - max(first, 0)) < 1_000, what=f"least of {what}")
+        until(lambda: abs(float(values(tab)[0][3]) - min(last, 99_999)) < 1_000, what=f"greatest of {what}")
+
+    tab.page.mouse.move(box["x"] + box["width"] * 0.75, middle)
+    tab.page.mouse.wheel(0, -346.57)  # of a length that halves the range
+    shows(37_500, 87_500, "half of it, about the pointer")
+    tab.page.keyboard.down("Shift")
+    tab.page.mouse.wheel(0, -box["width"] / 2)
+    shows(12_500, 62_500, "half a screen to the left, by the wheel")
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + box["width"] * 0.25, middle, steps=5)
+    tab.page.mouse.up()
+    tab.page.keyboard.up("Shift")
+    shows(37_500, 87_500, "half a screen to the right, by the mouse with Shift")
+    tab.page.mouse.move(box["x"] + box["width"] * 0.25, middle)
+    tab.page.mouse.down(button="middle")
+    tab.page.mouse.move(box["x"] + box["width"] * 0.5, middle, steps=5)
+    tab.page.mouse.up(button="middle")
+    shows(25_000, 75_000, "a quarter back, by the middle button")
+    tab.page.mouse.move(box["x"] + box["width"] * 0.5, middle)
+    for _ in range(2):
+        tab.page.mouse.wheel(0, 346.57)
+    shows(-50_000, 150_000, "twice the rows that there are")
+    tab.page.mouse.dblclick(box["x"] + box["width"] * 0.5, middle)
+    shows(25_000, 75_000, "what was there before, by a double click")
+
+
 def test_nothing_is_left_on_the_server(server: bs.Server, tab: Tab) -> None:
     filled(made(server), 0, 1000, float)
     tab.open(server, "ticks", plot="", x="time", y="y")

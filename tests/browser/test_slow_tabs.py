@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ UPDATES = 800
 TEXT = "x" * 400
 MOST = 48 << 20
 """Bytes that pools and the history of tables may keep; the updates together are 230 MB."""
+MOST_SCRIPTS = 4 << 20
+"""Bytes that the scripts of a tab may keep; one update has 290 KB."""
 SCHEMA = pa.schema([("key", pa.int64()), *((f"c{number}", pa.string()) for number in range(COLUMNS))])
 
 
@@ -63,6 +66,50 @@ def test_a_hidden_tab_keeps_no_memory_on_the_server(tab: Tab, server: bs.Server)
     assert memory() - before < MOST
     tab.page.evaluate("hidden(false)")
     tab.agrees(table)
+
+
+def test_a_tab_at_a_twentieth_of_its_speed_says_how_old_it_is_and_keeps_no_memory(tab: Tab, server: bs.Server) -> None:
+    table = server.keyed_table("t", SCHEMA, key="key")
+    table.upsert(rows(0))
+    tab.open(server, "t")
+    tab.agrees(table)
+    session = tab.page.context.new_cdp_session(tab.page)
+
+    def scripts() -> int:
+        """Bytes of the tab's scripts, and of what they keep outside of their heap."""
+        for _ in range(2):
+            session.send("HeapProfiler.collectGarbage")
+        usage = session.send("Runtime.getHeapUsage")
+        return int(usage["usedSize"] + usage.get("backingStorageSize", 0))
+
+    def publish_while_painted(updates: int, frames: int) -> None:
+        """Publish, until the tab has painted so many frames since, at the least."""
+        begun = tab.look().frames
+        published = 0
+        while published < updates or tab.look().frames < begun + frames:
+            publish_many(table, 50)
+            published += 50
+
+    def behind(line: str) -> int:
+        found = re.search(r"([\d,]+) ms", line)
+        return int(found[1].replace(",", "")) if found else 0
+
+    publish_while_painted(200, 20)
+    tab.agrees(table)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": 20})
+    publish_while_painted(100, 5)
+    before, before_scripts = memory(), scripts()
+    lags: list[int] = []
+    for _ in range(UPDATES // 100):
+        publish_while_painted(100, 1)
+        lags.append(behind(tab.look().line))
+    assert memory() - before < MOST
+    assert scripts() - before_scripts < MOST_SCRIPTS
+    assert max(lags) >= 50, f"the page says that it is behind: {lags}"
+    session.send("Emulation.setCPUThrottlingRate", {"rate": 1})
+    tab.agrees(table)
+    tab.page.evaluate("location.hash = '#'")
+    until(lambda: not server.statistics().streams, what="the end of the stream")
 
 
 def test_a_stalled_network_keeps_no_memory_on_the_server(tab: Tab, server: bs.Server) -> None:

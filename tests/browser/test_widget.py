@@ -47,7 +47,7 @@ class Widgets:
         }.items():
             kind = "text/css" if name.endswith("css") else "text/javascript"
             self.page.route(f"**/static/{name}", self._answer(kind, body))
-        self.page.goto(server.web_uri)
+        self.page.goto(f"{server.web_uri}/static/index.html")  # which names its script and its styles
         until(lambda: self.page.evaluate("typeof show") == "function", what="the page")
         self.page.evaluate("(places) => { document.body.innerHTML = places; }", PLACES)
 

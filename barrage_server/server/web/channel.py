@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
@@ -53,6 +53,11 @@ class PageChannel(ABC):
             ChannelClosedError: the page is gone.
 
         """
+
+    def send_at_once(self, frames: Sequence[str | bytes]) -> bool:
+        """Send frames, if :meth:`send` would not wait for room; whether that is so. Otherwise nothing is sent."""
+        del frames
+        return False
 
     @abstractmethod
     async def close(self, reason: BarrageError) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from http import HTTPStatus
 from importlib import resources
 from typing import Final
@@ -23,11 +26,13 @@ _TYPES: Final = {
     ".txt": "text/plain; charset=utf-8",
 }
 _INDEX: Final = "index.html"
+_STYLE_LINK: Final = b'<link rel="stylesheet" href="static/page.css">'
+_SCRIPT_LINK: Final = b'<script type="module" src="static/page.js"></script>'
 _POLICY: Final = "; ".join(
     (
         "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
+        "script-src 'self'{script}",
+        "style-src 'self'{style}",
         "connect-src 'self'",
         "img-src 'self' data:",
         "base-uri 'none'",
@@ -38,7 +43,6 @@ _POLICY: Final = "; ".join(
     )
 )
 _HEADERS: Final = {
-    "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -48,27 +52,61 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file: its type, its bytes plain and compressed, and a tag that changes with them."""
+    """One file: its type, its bytes plain and compressed, a tag that changes with them, and its policy."""
 
     content_type: str
     plain: bytes
     compressed: bytes
     tag: str
+    policy: str
 
 
 @cache
 def _files() -> dict[str, PageFile]:
     """All files by their path in a URL. Nothing else can be asked for."""
-    found = {}
-    for entry in resources.files("barrage_server.server.web").joinpath("static").iterdir():
-        ending = "." + entry.name.rpartition(".")[2]
-        if ending in _TYPES:
-            plain = entry.read_bytes()
-            tag = f'"{hashlib.blake2b(plain, digest_size=12).hexdigest()}"'
-            # without a time in it, so that it is the same in every process
-            found[f"/static/{entry.name}"] = PageFile(_TYPES[ending], plain, gzip.compress(plain, 9, mtime=0), tag)
-    found["/"] = found[f"/static/{_INDEX}"]
+    entries = resources.files("barrage_server.server.web").joinpath("static").iterdir()
+    files = {entry.name: entry.read_bytes() for entry in entries}
+    index, policy = _whole_page(files)
+    found = {
+        f"/static/{name}": _file(name, plain, _policy()) for name, plain in files.items() if _ending(name) in _TYPES
+    }
+    found["/"] = _file(_INDEX, index, policy)
     return found
+
+
+def _file(name: str, plain: bytes, policy: str) -> PageFile:
+    tag = f'"{hashlib.blake2b(plain, digest_size=12).hexdigest()}"'
+    # without a time in it, so that it is the same in every process
+    return PageFile(_TYPES[_ending(name)], plain, gzip.compress(plain, 9, mtime=0), tag, policy)
+
+
+def _ending(name: str) -> str:
+    return "." + name.rpartition(".")[2]
+
+
+def _whole_page(files: Mapping[str, bytes]) -> tuple[bytes, str]:
+    """The page with its styles and its script in it, and its policy, which names both by their hashes.
+
+    Each file of its own would take a connection and a trip to the server before the first rows.
+    """
+    page, style, script = files[_INDEX], files["page.css"], files["page.js"]
+    for link, begin, content, end in (
+        (_STYLE_LINK, b"<style>", style, b"</style>"),
+        (_SCRIPT_LINK, b'<script type="module">', script, b"</script>"),
+    ):
+        if page.count(link) != 1 or end.rstrip(b">") in content.lower():
+            raise RuntimeError("The page cannot be put together from its parts; build it anew.")
+        page = page.replace(link, begin + content + end)
+    return page, _policy(script, style)
+
+
+def _policy(script: bytes = b"", style: bytes = b"") -> str:
+    """What a file may load and run: files of this server, and a script and styles in it by their hashes."""
+    return _POLICY.format(script=_source(script), style=_source(style))
+
+
+def _source(part: bytes) -> str:
+    return f" 'sha256-{b64encode(sha256(part).digest()).decode()}'" if part else ""
 
 
 def page_file(path: str) -> PageFile | None:
@@ -79,6 +117,7 @@ def page_file(path: str) -> PageFile | None:
 def response(request: Request, file: PageFile) -> Response:
     """The answer to a request for a file: nothing new, or its bytes, compressed for who reads that."""
     headers = Headers(_HEADERS)
+    headers["Content-Security-Policy"] = file.policy
     headers["ETag"] = file.tag
     headers["Cache-Control"] = "no-cache"  # ask each time: what is unchanged is not sent again
     if file.tag in request.headers.get_all("If-None-Match"):
@@ -95,6 +134,7 @@ def response(request: Request, file: PageFile) -> Response:
 def text_response(status: HTTPStatus, text: str) -> Response:
     """A line of text."""
     headers = Headers(_HEADERS)
+    headers["Content-Security-Policy"] = _policy()
     headers["Content-Type"] = _TYPES[".txt"]
     headers["Cache-Control"] = "no-store"
     return _answer(status, headers, f"{text}\n".encode())

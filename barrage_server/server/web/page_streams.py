@@ -238,13 +238,17 @@ class PageStreams:
             self._page.principal,
             self._channel.peer,
             self._channel.stall,
+            self._service.calls,
             message,
             self._deliver,
             self._ended,
         )
 
     def _deliver(self, stream: PageStream, bundle: list[bytes | str]) -> None:
-        self._writer.start(self._write(stream, bundle))
+        if self._writer.send_at_once(bundle):
+            stream.delivered()
+        else:
+            self._writer.start(self._write(stream, bundle))
 
     async def _write(self, stream: PageStream, bundle: list[bytes | str]) -> None:
         with contextlib.suppress(ChannelClosedError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from barrage_server.errors import BarrageError
@@ -40,6 +40,10 @@ class PageWriter:
         # one message at a time is in the buffers of the channel
         async with self._turn:
             await self._channel.send(*frames)
+
+    def send_at_once(self, frames: Sequence[str | bytes]) -> bool:
+        """Send frames, if nothing is being sent and there is room for them; whether that is so."""
+        return not self._turn.locked() and self._channel.send_at_once(frames)
 
     async def tell(self, message: Mapping[str, Any]) -> None:
         """Send a message. ChannelClosedError: the page is gone."""

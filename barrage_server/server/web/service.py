@@ -19,6 +19,7 @@ from barrage_server.server.authentication import Credentials
 from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.figures import shown_to
 from barrage_server.server.log_ins import LogIns
+from barrage_server.server.loop_calls import LoopCalls
 from barrage_server.server.plans import compute_from, computed_table
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
@@ -62,6 +63,7 @@ class PageService:
         page_limits: what one page may have open.
         server_name: what pages are told of this program.
         tables: the list of tables.
+        calls: of the event loop.
 
     Raises:
         LimitError: the process can start no further thread.
@@ -84,6 +86,7 @@ class PageService:
         self._refreshing: asyncio.Task[None] | None = None
         self._is_alone = loop is None
         self._loop = EventLoop("barrage-pages") if loop is None else loop
+        self.calls: Final = LoopCalls(self._loop.loop)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import ServerConnection, broadcast
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
@@ -21,6 +21,8 @@ from barrage_server.server.web.service import PageService
 
 __all__ = ["PageSocket"]
 
+_SMALL_BYTES: Final = 16 << 10
+"""Of frames that an empty buffer of a connection has room for: half of the library's ``write_limit``."""
 _STOPPING: Final = UnavailableError("The server is shutting down.")
 
 
@@ -62,6 +64,17 @@ class WebsocketChannel(PageChannel):
                     await self._connection.send(frame)
         except ConnectionClosed:
             raise ChannelClosedError from None
+
+    def send_at_once(self, frames: Sequence[str | bytes]) -> bool:
+        """Send frames, if the client has taken all before them and they are small; whether that is so."""
+        connection = self._connection
+        if not self.is_open or connection.transport.get_write_buffer_size():
+            return False
+        if sum(map(len, frames)) > _SMALL_BYTES:
+            return False
+        for frame in frames:
+            broadcast((connection,), frame)
+        return True
 
     async def close(self, reason: BarrageError) -> None:
         """Close the websocket, with a code that fits the reason."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import http.client
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -39,6 +42,27 @@ def test_the_page_needs_no_token_and_has_no_unsafe_policy(server: bs.Server) -> 
     assert "set-cookie" not in headers
 
 
+def test_the_page_comes_in_one_answer_and_may_run_nothing_else_in_it(server: bs.Server) -> None:
+    """Its script and its styles are in it, named in its policy by their hashes."""
+    _, headers, body = get(server, "/")
+    _, of_file, script = get(server, "/static/page.js")
+    _, _, style = get(server, "/static/page.css")
+    for part in (script, style):
+        assert part in body
+    sources = {name: places for name, *places in (line.split() for line in policy_of(headers))}
+    for name, part in (("script-src", script), ("style-src", style)):
+        digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
+        assert sources[name] == ["'self'", f"'sha256-{digest}'"]
+    inside = re.findall(rb"<(script|style)[^>]*>", body.replace(script, b"").replace(style, b""))
+    assert inside == [b"style", b"script"]
+    assert not re.search(rb"<link[^>]+static|<script[^>]+src=", body.replace(script, b""))
+    assert "sha256" not in of_file["content-security-policy"]
+
+
+def policy_of(headers: dict[str, str]) -> list[str]:
+    return headers["content-security-policy"].split("; ")
+
+
 def test_files_are_compressed_for_who_reads_that(server: bs.Server) -> None:
     _, plain_headers, plain = get(server, "/static/page.js")
     status, headers, body = get(server, "/static/page.js", Accept_Encoding="gzip, br")
@@ -48,10 +72,12 @@ def test_files_are_compressed_for_who_reads_that(server: bs.Server) -> None:
     assert len(body) < 80 << 10
 
 
-def test_what_is_unchanged_is_not_sent_again(server: bs.Server) -> None:
-    _, headers, _ = get(server, "/static/page.js")
-    status, _, body = get(server, "/static/page.js", If_None_Match=headers["etag"])
+@pytest.mark.parametrize("path", ["/", "/static/plot.js"])
+def test_what_is_unchanged_is_not_sent_again(server: bs.Server, path: str) -> None:
+    _, headers, _ = get(server, path)
+    status, again, body = get(server, path, If_None_Match=headers["etag"])
     assert (status, body) == (304, b"")
+    assert policy_of(again) == policy_of(headers)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import barrage_server as bs
+from barrage_server.server.dispatcher import Dispatcher, ScheduledTask
 from barrage_server.wire.page_messages import UNKNOWN_AGE
 from tests.server.web.page_client import View, greeted, page
 from tests.waiting import until
@@ -165,6 +166,38 @@ class TestCredit:
             client.settle(view, lambda it: it.size == 40)
             assert view.rows() == shown(table, 0, 100)
             assert view.updates <= 4
+
+    def test_an_acknowledgement_wakes_no_thread_unless_an_update_waits_for_it(
+        self, server: bs.Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        woken: list[object] = []
+        wake = Dispatcher.wake
+
+        def noted(dispatcher: Dispatcher, scheduled: ScheduledTask) -> None:
+            woken.append(scheduled)
+            wake(dispatcher, scheduled)
+
+        table = server.append_table("t", SCHEMA)
+        with greeted(server) as client:
+            view = client.open(1, "t", count=100, interval=1)
+            client.settle(view, lambda it: it.updates)
+            monkeypatch.setattr(Dispatcher, "wake", noted)
+            for number in range(20):
+                table.append(rows_of(range(number, number + 1)))
+                client.settle(view, lambda it, size=number + 1: it.size == size)
+                client.send(type="ping", n=number)  # the update is written and acknowledged by then
+                client.until("pong")
+            assert woken == []
+            client.acknowledges = False
+            for size in (21, 22):
+                table.append(rows_of(range(size - 1, size)))
+                client.settle(view, lambda it, size=size: it.size == size)
+            table.append(rows_of(range(22, 23)))
+            client.until("beat")
+            assert view.size == 22
+            client.send(type="ack", stream=1, updates=2)
+            client.settle(view, lambda it: it.size == 23)
+            assert view.rows() == shown(table, 0, 100)
 
     def test_a_paused_stream_gets_one_update_when_it_goes_on(self, server: bs.Server) -> None:
         table = server.append_table("t", SCHEMA)
