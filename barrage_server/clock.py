@@ -20,13 +20,14 @@ from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
 from barrage_server.formula.literals import parse_duration, parse_instant
 from barrage_server.process import start_thread
 
-__all__ = ["Clock", "make_time_table", "time_table"]
+__all__ = ["Clock", "bytes_at_start", "make_time_table", "time_table"]
 
 logger = logging.getLogger("barrage_server.engine")
 
 LEAST_PERIOD: Final = 1_000
 _MOST: Final = (1 << 62) - 1
-_ROWS_AT_START: Final = 1 << 20
+_ROWS_AT_START: Final = 1 << 24
+_ROW_BYTES: Final = 8
 _ROUND_SECONDS: Final = 0.01
 """Least time between two cycles: a shorter period gives several rows in one."""
 _IDLE_SECONDS: Final = 1.0
@@ -50,7 +51,7 @@ def time_table(
 
     Raises:
         InvalidRequestError: an argument makes no sense.
-        LimitError: there would be more than 1,048,576 rows right away.
+        LimitError: there would be more than 16,777,216 rows right away.
 
     """
     instance(graph, UpdateGraph, "graph")
@@ -61,10 +62,32 @@ def make_time_table(
     period: int | str, start_time: int | str | None, blink_table: bool, graph: UpdateGraph, least: int = LEAST_PERIOD
 ) -> Table:
     """The same, with a period of ``least`` nanoseconds at least. Raises what :func:`time_table` does."""
+    now = time.time_ns()
+    start, every, rows = _beginning(period, start_time, blink_table, least, now)
+    kind = BlinkTimeTable if blink_table else TimeTable
+    if blink_table and rows > 0:
+        start += every * (rows - 1)  # those that have passed are not seen any more
+    table = kind(graph, "time_table", start, every)
+    while table.next_at <= now:
+        table.advance(now)
+    made = own(table)
+    CLOCK.add(table)
+    return made
+
+
+def bytes_at_start(period: int | str, start_time: int | str | None, blink_table: bool, least: int) -> int:
+    """The bytes of the rows that such a table begins with. Raises what :func:`time_table` does."""
+    _, _, rows = _beginning(period, start_time, blink_table, least, time.time_ns())
+    return 0 if blink_table else _ROW_BYTES * max(rows, 0)
+
+
+def _beginning(
+    period: int | str, start_time: int | str | None, blink_table: bool, least: int, now: int
+) -> tuple[int, int, int]:
+    """The moment of the first row, the period, both in nanoseconds, and the rows that are due at ``now``."""
     if not isinstance(blink_table, bool):
         raise InvalidRequestError(f"blink_table must be True or False, not {shown(blink_table)}.")
     every = integer(_nanoseconds(period, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST)
-    now = time.time_ns()
     if start_time is None:
         start = now - now % every
     else:
@@ -76,15 +99,7 @@ def make_time_table(
             f"The table would have {rows:,} rows right away, and {_ROWS_AT_START:,} is the most. Start it later, or "
             f"let the period be longer."
         )
-    kind = BlinkTimeTable if blink_table else TimeTable
-    if blink_table and rows > 0:
-        start += every * (rows - 1)  # those that have passed are not seen any more
-    table = kind(graph, "time_table", start, every)
-    while table.next_at <= now:
-        table.advance(now)
-    made = own(table)
-    CLOCK.add(table)
-    return made
+    return start, every, rows
 
 
 def _nanoseconds(value: int | str, what: str, parse: Callable[[str], int | None], example: str) -> int:

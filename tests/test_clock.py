@@ -141,6 +141,13 @@ def test_one_whose_only_follower_fails_ends() -> None:
     until(lambda: len(clock) == 0)
 
 
+def test_one_can_begin_years_ago() -> None:
+    start = time.time_ns() - 2_000_000 * 10**9
+    table = bs.time_table("PT1S", start)
+    assert table.size >= 2_000_001
+    assert moments(table.tail(1)) == [start + (table.size - 1) * 10**9]
+
+
 def test_too_many_rows_at_once_are_refused() -> None:
     with pytest.raises(LimitError, match="rows right away"):
         bs.time_table(1_000, 0)

@@ -154,12 +154,9 @@ def condition_message(condition: Condition) -> proto.Condition:
     """
     match condition:
         case Compare(comparison, left, right, ignores_case):
-            compare = proto.CompareCondition(
-                operation=_OPERATIONS[comparison],
-                case_sensitivity=_case(ignores_case),
-                lhs=_value(left),
-                rhs=_value(right),
-            )
+            if ignores_case:
+                return condition_message(_without_case(condition))
+            compare = proto.CompareCondition(operation=_OPERATIONS[comparison], lhs=_value(left), rhs=_value(right))
             return proto.Condition(compare=compare)
         case OneOf(target, candidates, ignores_case, inverted):
             one_of = proto.InCondition(
@@ -204,6 +201,26 @@ def condition_message(condition: Condition) -> proto.Condition:
         case AnyOf(conditions):
             return _made("or", proto.OrCondition(filters=map(condition_message, conditions)))
     raise UnsupportedOperationError(f"There is no message of Deephaven for a {type(condition).__name__}.")
+
+
+def _without_case(condition: Compare) -> Compare | OneOf:
+    """What a Deephaven server (42.7) takes for it: without regard to case, each comparison of its own is ``==``.
+
+    Raises:
+        UnsupportedOperationError: it is by order, or of two columns.
+
+    """
+    comparison, sides = condition.comparison, (condition.left, condition.right)
+    texts = tuple(side for side in sides if isinstance(side, str))
+    columns = tuple(side for side in sides if isinstance(side, Column))
+    if len(columns) == 1 and not texts:
+        return Compare(comparison, *sides)  # numbers, times and booleans have no case
+    if comparison not in _EQUALITIES or not texts or not columns:
+        raise UnsupportedOperationError(
+            "A Deephaven server compares a column with a text without regard to case for equality alone. Write the "
+            "condition as text, such as 'a.toLowerCase() < b.toLowerCase()'."
+        )
+    return OneOf(columns[0], texts, True, comparison is Comparison.NOT_EQUAL)
 
 
 def _made(kind: str, message: Message) -> proto.Condition:

@@ -134,7 +134,24 @@ def _times(operator: str, left: Kind, right: Kind) -> Resolved | None:
         dtype, ufunc = left.dtype, _UFUNCS[operator]
         days = 86_400_000_000_000 if left is INSTANT else 1
         return left, lambda a, b: Cells(ufunc(a.values, _as(b.values, dtype) * days), both(a.valid, b.valid))
-    return None
+    return _periods(operator, left, right) if PERIOD in (left, right) else None
+
+
+def _periods(operator: str, left: Kind, right: Kind) -> Resolved | None:
+    """Periods with each other and times an int, in days; null where an int does not hold them."""
+    is_sum = operator in "+-" and left is right
+    if not is_sum and not (operator == "*" and {left, right} <= {PERIOD, BYTE, SHORT, INT} and left is not right):
+        return None
+    _, run = _numbers(operator, LONG, LONG)
+
+    def within(a: Cells, b: Cells) -> Cells:
+        found = run(a, b)
+        assert isinstance(found, Cells)
+        days = found.values.astype(np.int32)
+        fits = days == found.values
+        return Cells(days, both(found.valid, None if fits.all() else fits))
+
+    return PERIOD, within
 
 
 def _whole_division(a: Cells, b: Cells) -> Cells:

@@ -20,8 +20,12 @@ from barrage_server.formula.hints import function_hint, method_hint, name_hint, 
 from barrage_server.formula.inputs import decoded
 from barrage_server.formula.kinds import (
     BOOLEAN,
+    DURATION,
+    INSTANT,
     INT,
     INTEGERS,
+    LOCAL_DATE,
+    LOCAL_TIME,
     LONG,
     NULL,
     NUMBERS,
@@ -44,7 +48,7 @@ _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 _MOST_NAMES: Final = 5_000
 """Names among which the nearest to an unknown one is looked for."""
 
-_CASTS: Final = (BOOLEAN, *NUMBERS, STRING)
+_CASTS: Final = (BOOLEAN, *NUMBERS, STRING, INSTANT, LOCAL_DATE, LOCAL_TIME, DURATION)
 _MOST_STEPS: Final = 4_000
 
 Lookup: TypeAlias = Callable[[str, "np.ndarray[Any, np.dtype[np.int64]]"], pa.Array]

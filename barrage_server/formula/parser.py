@@ -11,12 +11,14 @@ from barrage_server.formula.lexer import Text, Token, TokenKind, tokens
 from barrage_server.formula.literals import CONSTANTS, number, quoted
 from barrage_server.formula.syntax import Form, Node
 
-__all__ = ["CASTS", "MOST_DEPTH", "MOST_NODES", "WORDS", "parse"]
+__all__ = ["CASTS", "MOST_DEPTH", "MOST_NODES", "TIME_CASTS", "WORDS", "parse"]
 
 MOST_DEPTH: Final = 64
 MOST_NODES: Final = 1_000
 
 CASTS: Final = ("boolean", "byte", "short", "char", "int", "long", "float", "double", "String")
+TIME_CASTS: Final = ("Instant", "LocalDate", "LocalTime", "Duration")
+"""Classes that are cast to, too. Columns may have their names: ``(Instant) - x`` is no cast, as in Java."""
 WORDS: Final = ("null", "true", "false")
 """Constants that no column can be named as; columns go before the others."""
 _BOXED: Final = {
@@ -53,6 +55,7 @@ _BINARY: Final = {
     "%": 11,
 }
 _MEMBERSHIP: Final = (("icase", "not", "in"), ("not", "in"), ("icase", "in"), ("in",))
+_MEMBERSHIP_WORDS: Final = ("icase", "not", "in")
 
 
 def parse(text: str) -> Node:
@@ -180,10 +183,10 @@ class _Parser:
         return self._node(Form.NAME, token.at, token.text)
 
     def _parenthesis(self, token: Token) -> Node:
-        inner = self._peek()
-        after = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        inner, after, operand = (self._tokens[min(self._next + each, len(self._tokens) - 1)] for each in range(3))
         target = _BOXED.get(inner.text, inner.text)
-        if inner.kind is TokenKind.NAME and target in CASTS and after.text == ")" and after.kind is TokenKind.OPERATOR:
+        is_cast = target in CASTS or (target in TIME_CASTS and _begins(operand))
+        if inner.kind is TokenKind.NAME and is_cast and after.text == ")" and after.kind is TokenKind.OPERATOR:
             self._next += 2
             return self._node(Form.CAST, token.at, target, (self.expression(_UNARY),))
         opened = self._tokens[self._next - 2] if self._next > 1 else None
@@ -266,3 +269,10 @@ class _Parser:
         before = self._tokens[self._next - 1] if self._next else None
         hint = token_hint(before, token) if hint is None else hint
         return self._text.error(token.at, f"The formula {found} where {fitting} would fit.{hint}")
+
+
+def _begins(token: Token) -> bool:
+    """Whether an operand of a cast to a class begins with ``token``, which is no sign and no operator of two sides."""
+    if token.kind is TokenKind.NAME:
+        return token.text not in _MEMBERSHIP_WORDS
+    return token.text in ("(", "!", "~") if token.kind is TokenKind.OPERATOR else token.kind is not TokenKind.END

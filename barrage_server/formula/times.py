@@ -21,6 +21,7 @@ from barrage_server.formula.kinds import (
     LOCAL_DATE,
     LOCAL_TIME,
     LONG,
+    PERIOD,
     STRING,
     ZONE,
     Kind,
@@ -231,6 +232,29 @@ def _operator(name: str, operator: str, meaning: str) -> Builtin:
         return resolved[1]
 
     return Builtin(name, meaning, (Signature((ANY, ANY), kind, bind, binds=True),))
+
+
+def _moved(name: str, operator: str, meaning: str) -> Builtin:
+    """A method that moves an instant, a date or a time of day, which stays within its day."""
+
+    def signature(first: Kind, second: Kind) -> Signature:
+        resolved = arithmetic.arithmetic(operator, first, second)
+        assert resolved is not None
+        return Signature((first, second), *resolved)
+
+    ufunc = np.add if operator == "+" else np.subtract
+
+    def within_a_day(a: Cells, b: Cells) -> Cells:
+        moved = ufunc(a.values, np.fmod(b.values, _DAY))  # both less than a day: no sum of them wraps
+        return Cells(np.mod(moved, _DAY), both(a.valid, b.valid))
+
+    signatures = (
+        Signature((LOCAL_TIME, DURATION), LOCAL_TIME, within_a_day),
+        signature(LOCAL_DATE, PERIOD),
+        signature(INSTANT, DURATION),
+        signature(INSTANT, PERIOD),
+    )
+    return Builtin(name, meaning, signatures)
 
 
 def _days(name: str, ufunc: Callable[..., Any], meaning: str) -> Builtin:
@@ -444,4 +468,6 @@ METHODS: Final = (
     _method("toMillis", DURATION, LONG, lambda a: np.floor_divide(a, 1_000_000), "Milliseconds, rounded down."),
     _method("toSeconds", DURATION, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds, rounded down."),
     _method("getSeconds", DURATION, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds, rounded down."),
+    _moved("plus", "+", "A time later; a time of day goes on at midnight."),
+    _moved("minus", "-", "A time earlier; a time of day goes on at midnight."),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from barrage_server.clock import make_time_table
+from barrage_server.clock import bytes_at_start, make_time_table
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.interrupts import interruptible
@@ -139,7 +139,12 @@ class Results:
                     f"take to be computed (start_seconds). Compute from fewer rows."
                 )
 
-        with self._admitted(principal, state_bytes(operation, inputs)), interruptible(check):
+        match operation:
+            case TimeTable(period, start, blink):
+                nbytes = bytes_at_start(period, start, blink, _LEAST_PERIOD)
+            case _:
+                nbytes = state_bytes(operation, inputs)
+        with self._admitted(principal, nbytes), interruptible(check):
             result = self._derived(operation, inputs)
             if result in inputs:
                 return result

@@ -87,7 +87,6 @@ MOVES: list[UpdateByOperation] = [
 ]
 CONDITIONS: list[Condition] = [
     *(Compare(comparison, PRICE, 3) for comparison in Comparison),
-    Compare(Comparison.EQUAL, Column("sym"), "a", ignores_case=True),
     Compare(Comparison.LESS, 2.5, PRICE),
     Compare(Comparison.GREATER, Column("at"), Instant(5)),
     Compare(Comparison.EQUAL, Column("flag"), True),
@@ -157,6 +156,8 @@ UNSUPPORTED: list[tuple[plan.Operation, str]] = [
     (plan.AggregateBy((agg.count_where("n", IsNull(PRICE)),)), "conditions of 'count_where' are texts"),
     (plan.UpdateBy((updateby.cum_count_where("n", IsNull(PRICE)),)), "conditions of 'cum_count_where' are texts"),
     (plan.Where((Compare(Comparison.EQUAL, PRICE, BigDecimal("1.10")),)), "no literal of Deephaven for a BigDecimal"),
+    (plan.Where((Compare(Comparison.LESS, Column("sym"), "a", True),)), "for equality alone"),
+    (plan.Where((Not(Compare(Comparison.EQUAL, Column("sym"), Column("b"), True)),)), "for equality alone"),
     (plan.Where((OneOf(PRICE, (LocalDate(3),)),)), "no literal of Deephaven for a LocalDate"),
     (plan.Where((Not(Compare(Comparison.LESS, PRICE, 5)),)), "Write the condition as text"),
     (plan.Where((Not(All((IsNull(PRICE), Not(Compare(Comparison.LESS, PRICE, 5))))),)), "Write the condition as text"),
@@ -186,6 +187,21 @@ def test_an_operation_that_is_written_is_read_again(operation: plan.Operation) -
     found, inputs = read(message)
     assert found == operation
     assert [one.ticket.ticket for one in inputs] == [f"s/t{one}".encode() for one in range(len(step(operation).inputs))]
+
+
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [
+        (Compare(Comparison.EQUAL, Column("sym"), "a", True), OneOf(Column("sym"), ("a",), True)),
+        (Compare(Comparison.NOT_EQUAL, "a", Column("sym"), True), OneOf(Column("sym"), ("a",), True, True)),
+        (Not(Compare(Comparison.EQUAL, Column("sym"), "a", True)), Not(OneOf(Column("sym"), ("a",), True))),
+        (Compare(Comparison.LESS, PRICE, 3, True), Compare(Comparison.LESS, PRICE, 3)),
+    ],
+)
+def test_equality_without_regard_to_case_is_sent_as_a_list(condition: Condition, wanted: Condition) -> None:
+    """A Deephaven server (42.7) takes every comparison without regard to case for that of equality."""
+    (written,) = batch(step(plan.Where((condition,)))).request.ops
+    assert read(written)[0] == plan.Where((wanted,))
 
 
 def test_every_operation_and_function_is_tried() -> None:

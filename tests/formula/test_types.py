@@ -178,3 +178,68 @@ def test_sums_and_extremes_of_single_numbers(formula: str, result: pa.DataType, 
     compiled = compile_formula(formula, {name: array.type for name, array in NUMBERS.items()})
     found = compiled.evaluate(NUMBERS, 4)
     assert (found.type, repr(found.to_pylist())) == (result, repr(wanted))
+
+
+@pytest.mark.parametrize(
+    ("arrow", "values", "formula", "wanted"),
+    [
+        (pa.int32(), [0, None, -2], "'2001-01-31' + (x * 'P1D')", [date(2001, 1, 31), None, date(2001, 1, 29)]),
+        (pa.int32(), [0, None, 2], "'2001-01-31' - 'P1W' * x", [date(2001, 1, 31), None, date(2001, 1, 17)]),
+        (pa.int8(), [0, None, 1], "'2001-01-31'.plus(x * 'P1D')", [date(2001, 1, 31), None, date(2001, 2, 1)]),
+        (pa.int32(), [1, None, 2**31 - 1], "'1970-01-01' + x * 'P2D'", [date(1970, 1, 3), None, None]),
+        (pa.int32(), [1, None, 0], "'1970-01-01' + ('P2D' - x * 'P1D')", [date(1970, 1, 2), None, date(1970, 1, 3)]),
+        (pa.int64(), [0, None, 1], "'12:34:56'.plus(x * 'PT12H')", [time(12, 34, 56), None, time(0, 34, 56)]),
+        (pa.int64(), [0, None, 1], "'12:34:56'.minus(x * 'PT13H')", [time(12, 34, 56), None, time(23, 34, 56)]),
+        (
+            pa.int64(),
+            [2**63 // 10**9, None, 2],
+            "'23:00:00'.plus(x * 'PT1S')",
+            [time(22, 47, 16), None, time(23, 0, 2)],
+        ),
+    ],
+)
+def test_times_are_moved_by_multiples(arrow: pa.DataType, values: list[Any], formula: str, wanted: list[Any]) -> None:
+    """As on a Deephaven server 42.7, which refuses periods that no int of days holds."""
+    assert evaluate(formula, pa.array(values, arrow)).to_pylist() == wanted
+
+
+@pytest.mark.parametrize(
+    "formula", ["'2001-01-31' + x * 'P1D'", "'12:34:56' + x * 'PT1S'", "'2001-01-31'.plus('PT1S')"]
+)
+def test_what_deephaven_does_not_move_is_refused(formula: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"does not take|it takes"):
+        compile_formula(formula, {"x": pa.int64()})
+
+
+@pytest.mark.parametrize(
+    ("formula", "result", "wanted"),
+    [
+        ("(Instant)'2024-06-15T10:00:00Z' + x * SECOND == '2024-06-15T10:00:01Z'", pa.bool_(), [False, True]),
+        ("(Instant)null", UTC, [None, None]),
+        ("x == 0 ? (LocalDate)null : '2024-06-15'", pa.date32(), [None, date(2024, 6, 15)]),
+        ("(LocalTime)'10:00:00'", pa.time64("ns"), [time(10)] * 2),
+        ("(Duration)'PT1S' * (int)x == 'PT1S'", pa.bool_(), [False, True]),
+    ],
+)
+def test_times_are_cast_to_their_own_classes(formula: str, result: pa.DataType, wanted: list[Any]) -> None:
+    found = evaluate(formula, pa.array([0, 1], pa.int64()))
+    assert (found.type, found.to_pylist()) == (result, wanted)
+
+
+@pytest.mark.parametrize("formula", ["(Instant)'PT1S'", "(Instant)x", "(LocalDate)'10:00:00'", "(Duration)(x)"])
+def test_no_other_type_is_cast_to_a_time(formula: str) -> None:
+    with pytest.raises(InvalidRequestError, match="cannot be cast"):
+        compile_formula(formula, {"x": pa.int64()})
+
+
+def test_columns_with_names_of_casts_are_read_in_parentheses() -> None:
+    array = pa.array([5, 6], pa.int64())
+    columns = {"Instant": array.type, "Duration": array.type}
+    for formula, wanted in [
+        ("(Instant) - 2", [3, 4]),
+        ("(Instant) * (Duration)", [25, 36]),
+        ("(Instant) in 5", [True, False]),
+        ("(Duration)", [5, 6]),
+    ]:
+        found = compile_formula(formula, columns).evaluate({"Instant": array, "Duration": array}, 2)
+        assert found.to_pylist() == wanted, formula

@@ -12,6 +12,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.client.plan_calls import Computed
 from barrage_server.client.table_service import TableService
+from barrage_server.plan.condition import Column, Compare, Comparison, Not
 from barrage_server.plan.plan import Plan
 from tests.waiting import until
 
@@ -115,6 +116,15 @@ def test_operations_have_our_meaning(client: bs.Client) -> None:
     assert first is not None
     assert first.to_arrow()["a"].to_pylist() == [1, 4, 7]
     assert by_b.get_constituent(7) is None
+
+
+def test_equality_without_regard_to_case_has_our_meaning(client: bs.Client) -> None:
+    """The server's own comparison takes ``!=`` for ``==`` then (42.7)."""
+    table = client.empty_table(5).update("v = i == 0 ? `Ab` : i == 1 ? `AB` : i == 2 ? `ab` : i == 3 ? `b` : null")
+    equal = Compare(Comparison.EQUAL, Column("v"), "aB", ignores_case=True)
+    other = Compare(Comparison.NOT_EQUAL, Column("v"), "aB", ignores_case=True)
+    for condition, wanted in [(equal, ["Ab", "AB", "ab"]), (other, ["b", None]), (Not(equal), ["b", None])]:
+        assert table.where(condition).to_arrow()["v"].to_pylist() == wanted, condition
 
 
 def test_medians_and_percentiles_of_both_kinds_are_the_same(client: bs.Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Iterator
 from itertools import count
 
@@ -260,6 +261,16 @@ def test_time_tables_have_a_limit(house: House) -> None:
         house.compute(ANN, plan.TimeTable(1_000))
     held = house.results.compute(ANN, plan.TimeTable("PT1H"), ())
     assert held.size == 1
+
+
+def test_rows_that_a_time_table_begins_with_count_before_they_are_made() -> None:
+    house = House(Limits(result_bytes=1_000_000))
+    start = time.time_ns() - 200_000 * 10**9
+    with pytest.raises(LimitError, match=r"would take about 2 MiB.*result_bytes"):
+        house.results.compute(ANN, plan.TimeTable("PT1S", start), ())
+    for operation, rows in [(plan.TimeTable("PT1S", start, blink=True), 1), (plan.TimeTable("PT10S", start), 20_001)]:
+        held = house.results.compute(ANN, operation, ())
+        assert rows <= held.size <= rows + 10
 
 
 def test_figures_of_results(house: House) -> None:
