@@ -68,6 +68,12 @@ class Fences:
         if front or any(len(part) != total for part in self._codes):
             self._codes = [_resized(part, front, total) for part in self._codes]
 
+    def spread(self, where: Int64Array, total: int) -> None:
+        """The leaves have the positions ``where``, of ``total`` then."""
+        for number, part in enumerate(self._codes):
+            self._codes[number] = np.zeros(total, part.dtype)
+            self._codes[number][where] = part
+
     def cut(self, first: int, end: int) -> None:
         """Forget leaves before ``first`` and from ``end`` on."""
         self._codes = [part[first:end].copy() for part in self._codes]

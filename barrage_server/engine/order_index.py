@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.cells import Cells, gather_any
+from barrage_server.engine.order_blocks import LEAVES, Blocks, Growth
 from barrage_server.engine.order_fences import Fences, OrderCodes
 from barrage_server.engine.order_layout import LaidOut
 from barrage_server.engine.order_leaves import (
@@ -32,7 +33,7 @@ from barrage_server.engine.order_leaves import (
 )
 from barrage_server.engine.order_moves import Moves, OrderRows
 from barrage_server.engine.order_places import Fitted, Places
-from barrage_server.engine.order_windows import FILLED, Hot, ranges, windows_of
+from barrage_server.engine.order_windows import FILLED, Hot, Windows, ranges, windows_of
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
@@ -45,9 +46,11 @@ __all__ = ["Before", "Moves", "OrderIndex"]
 Before: TypeAlias = Callable[[Int64Array, Int64Array], npt.NDArray[np.bool_]]
 """Says of new rows, by their positions, whether each comes before one of the rows that are there, by their keys."""
 
-_MIDDLE: Final = 1 << (40 - BITS)
-"""The first leaf in the beginning, so that there is room for leaves on both sides."""
 _BLOCK: Final = 1 << 16
+_EARLY: Final = 0.72
+"""Rows per slot of a block from which on it may get more leaves before it must."""
+_PACE: Final = 12
+"""Rows that such growth moves, for each row that comes: blocks that fill up at the same time grow one by one."""
 
 MAP_SCHEMA: Final = pa.schema([("row", pa.int64())])
 
@@ -59,20 +62,22 @@ class OrderIndex:
         versioned: whether versions are made with :meth:`view`, so that what is overwritten must be kept for them.
         follows: whether rows will change. If not, there are no free slots, and where a row is cannot be asked:
             :meth:`fill`, :meth:`rank`, :meth:`keys_at` and :meth:`view` may be used.
+        longest: the leaves of a block at most, a power of two.
 
     Attributes:
         store: one column: the key that the row in a slot has in its table.
 
     """
 
-    def __init__(self, *, versioned: bool = True, follows: bool = True) -> None:
+    def __init__(self, *, versioned: bool = True, follows: bool = True, longest: int = LEAVES) -> None:
         self._versioned = versioned
         self._follows = follows
         self._fences = Fences()
         self.store = ColumnStore(MAP_SCHEMA)
         self._slots = Cells(np.int64)  # by the key of the row
-        self._first = _MIDDLE
-        self._masks: Masks = np.zeros(0, np.uint32)  # of the leaves from the first on
+        self._blocks = Blocks.of(0, longest)
+        self._masks: Masks = np.zeros(0, np.uint32)
+        self._credit = 0  # rows that blocks may move to grow early
         self._rows = OrderRows()
         self._is_new = True
 
@@ -89,7 +94,7 @@ class OrderIndex:
     @property
     def rows(self) -> RowSet:
         """The slots that hold rows: their row keys."""
-        return self._rows.get(self._first, self._masks)
+        return self._rows.get(self._blocks, self._masks)
 
     def view(self) -> StoredView:
         """The present map from slots to rows, for a version."""
@@ -105,9 +110,9 @@ class OrderIndex:
 
     def rank(self, count: int, before: Before, codes: OrderCodes | None = None) -> Int64Array:
         """For ``count`` things the number of rows that each of them does not come before."""
-        rest = Rest(self._first, self._masks, np.zeros(0, np.int64))
+        rest = Rest(self._masks, np.zeros(0, np.int64))
         places = self._places(count, before, rest, codes)
-        return self.rows.rank(((self._first + places.leaves) << BITS) + places.until)
+        return self.rows.rank(self._blocks.slots(places.leaves) + places.until)
 
     def drop_before(self, key: int) -> None:
         """Forget where rows with keys below ``key`` were; there are none any more, and will be none."""
@@ -134,11 +139,12 @@ class OrderIndex:
         if count % width:
             counts[-1] = count % width
         self._masks = packed(counts)
-        begins = (self._first + np.arange(leaves)) << BITS
+        self._blocks = Blocks.of(leaves, self._blocks.longest if self._follows else leaves)
+        begins = self._blocks.slots(np.arange(leaves))
         if self._follows:
             self._rows.set(RowSet.from_ranges(begins, begins + counts - 1))
         else:
-            self._rows.set(RowSet.from_range(self._first << BITS, (self._first << BITS) + count - 1))
+            self._rows.set(RowSet.from_range(self._blocks.first_slot, self._blocks.first_slot + count - 1))
         self._write_all(rows, order, (begins[:, None] + np.arange(width)).ravel()[:count] if self._follows else None)
         self._is_new = False
 
@@ -176,7 +182,7 @@ class OrderIndex:
             return Moves.of(RowSet.empty(), self.rows, RowSetShiftData.empty())
         if not len(gone) and not len(new):
             return Moves.of(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
-        rest = Rest(self._first, self._masks, gone)
+        rest = Rest(self._masks, self._blocks.places(gone))
         known = np.zeros(0, np.int64) if behind is None else np.flatnonzero(behind >= 0)
         if behind is None or not len(known):
             places = self._places(len(new), before, rest, codes)
@@ -195,7 +201,8 @@ class OrderIndex:
             return Places.at_start(count)
 
         def firsts(_items: Int64Array, places: Int64Array) -> Int64Array:
-            return self._keys(rest.first_rows(filled[places]))
+            leaves = filled[places]
+            return self._keys(self._blocks.slots(leaves) + rest.first(leaves))
 
         low, high = np.zeros(count, np.int64), np.full(count, len(filled), np.int64)
         if codes is not None and codes.own:
@@ -212,7 +219,7 @@ class OrderIndex:
 
         def within(items: Int64Array, offsets: Int64Array) -> Int64Array:
             begin = occupied.starts[number[items]]
-            return self._keys(((self._first + leaves[items]) << BITS) + occupied.slots[begin + offsets])
+            return self._keys(self._blocks.slots(leaves[items]) + occupied.slots[begin + offsets])
 
         low = np.minimum(behind, 1)  # the first row of its leaf comes before
         high = np.where(behind > 0, occupied.counts[number], 0)
@@ -227,7 +234,7 @@ class OrderIndex:
         self, behind: Int64Array, known: Int64Array, before: Before, rest: Rest, codes: OrderCodes | None
     ) -> Places:
         """The places of rows, of which some are ``known`` to be directly behind others."""
-        local = self.slots_of(behind[known]) - (self._first << BITS)
+        local = self._blocks.places(self.slots_of(behind[known]))
         leaves, slots = local >> BITS, local & (SLOTS - 1)
         offsets, until = rest.until(leaves, slots)
         found = Places(leaves, offsets, slots, until)
@@ -246,13 +253,28 @@ class OrderIndex:
     ) -> Moves:
         """Give the new rows slots: in their leaves, or in leaves that are laid out anew."""
         places = places.spilled(rest.masks)
-        fitted = Fitted.of(places, was - (self._first << BITS), rest.masks)
+        fitted = Fitted.of(places, self._blocks.places(was), rest.masks)
         totals = counts_of(rest.masks) + np.bincount(places.leaves, minlength=len(rest.masks))
         is_laid = np.zeros(len(totals), np.bool_)
         is_laid[places.leaves[~fitted.is_fitted]] = True
-        hot = Hot.of(places.leaves, places.offsets)
-        windows = windows_of(totals, np.flatnonzero(is_laid), hot, self._first)
-        self._first -= windows.front
+        former = blocks = self._blocks
+        touched, hot = np.flatnonzero(is_laid), Hot.of(places.leaves, places.offsets)
+        whole = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        windows = windows_of(totals, touched, hot, blocks, whole)
+        full = self._growing(blocks, totals, windows, len(new))
+        while len(full):
+            blocks, where, starts, ends = Growth.of(blocks, np.add.reduceat(totals, blocks.begins), full)
+            former = former.spread(where, blocks.total)
+            rest, places, fitted = rest.spread(where, blocks.total), places.spread(where), fitted.spread(where)
+            self._fences.spread(where, blocks.total)
+            totals, sizes = np.zeros(blocks.total, np.int64), totals
+            totals[where] = sizes
+            touched, hot = where[touched], hot._replace(leaves=where[hot.leaves])
+            whole = np.append(where[whole[0]], starts), np.append(where[whole[1] - 1] + 1, ends)
+            windows = windows_of(totals, touched, hot, blocks, whole)
+            full = windows.full
+        former = former.padded(windows.front, windows.total)
+        self._blocks = blocks = blocks.extended(windows.front, windows.total)
         rest = rest.resized(windows.front, windows.total)
         places, fitted = places.with_front(windows.front), fitted.with_front(windows.front)
         self._fences.resize(windows.front, windows.total)
@@ -260,17 +282,16 @@ class OrderIndex:
         is_laid[ranges(windows.starts, windows.ends)] = True
         fitted = fitted.without(is_laid, places)
         others = np.flatnonzero(~fitted.is_fitted)
-        laid = LaidOut.of(windows, rest, places.chosen(others))
+        laid = LaidOut.of(windows, rest, places.chosen(others), former, blocks)
 
-        base = self._first << BITS
-        came = base + (places.leaves << BITS) + fitted.slots
+        came = blocks.slots(places.leaves) + fitted.slots
         came[others] = laid.came
-        pushed = base + (fitted.moved << BITS) + fitted.before
+        pushed = blocks.slots(fitted.moved) + fitted.before
         movement = laid.movement.merged(pushed, pushed + fitted.steps)
         self._masks = masks = rest.masks
         masks[laid.members] = packed(laid.filled)
         for slots in (came[fitted.is_fitted], pushed + fitted.steps):
-            leaves, bits = by_leaf(slots - base)
+            leaves, bits = by_leaf(blocks.places(slots))
             masks[leaves] |= bits
 
         before, after = movement.moved()
@@ -280,16 +301,37 @@ class OrderIndex:
         self._write(slots, np.concatenate((new, self._keys(before)))[order])
         self._fence(rest, (places.leaves, laid.members), slots, codes)
         self._rows.change(np.sort(np.concatenate((gone, before)), kind="stable"), slots, len(masks))
-        first = self._first
 
         def found() -> tuple[RowSet, RowSet, RowSetShiftData]:
             stays = movement.keep(came, was)
             in_place = came[stays]
             removed = np.setdiff1d(gone, in_place, assume_unique=True) if len(in_place) else gone
-            shifted = movement.shifts(in_place, is_laid, first)
+            shifted = movement.shifts(in_place, is_laid, former)
             return RowSet.from_sorted_keys(removed), RowSet.from_sorted_keys(came[~stays]), shifted
 
         return Moves(found)
+
+    def _growing(self, blocks: Blocks, totals: Int64Array, windows: Windows, came: int) -> Int64Array:
+        """The blocks that get more leaves: those that are full, and some that soon will be.
+
+        Args:
+            blocks: the blocks.
+            totals: the rows that each leaf is to have.
+            windows: what would be laid out without more leaves.
+            came: the number of rows that have come.
+
+        """
+        self._credit = min(self._credit + _PACE * came, blocks.longest * SLOTS)
+        others = np.setdiff1d(windows.crowded, windows.full)
+        if len(blocks.begins) == 1 or not len(others):
+            return windows.full
+        rows = np.add.reduceat(totals, blocks.begins)[others]
+        load = rows / (SLOTS * (blocks.ends - blocks.begins)[others])
+        order = np.argsort(-load)[: np.count_nonzero(load > _EARLY)]
+        moved = np.cumsum(rows[order])
+        early = np.count_nonzero(moved <= self._credit)
+        self._credit -= int(moved[early - 1]) if early else 0
+        return np.union1d(windows.full, others[order[:early]])
 
     def _fence(
         self, rest: Rest, touched: tuple[Int64Array, ...], written: Int64Array, codes: OrderCodes | None
@@ -312,7 +354,7 @@ class OrderIndex:
             is_touched[leaves] = True
         leaves = np.flatnonzero(is_touched & (self._masks != 0))
         first = first_slots(self._masks[leaves])
-        slots = ((self._first + leaves) << BITS) + first
+        slots = self._blocks.slots(leaves) + first
         is_other = first != rest.former_first(leaves)
         if len(written):
             is_other |= written[np.minimum(np.searchsorted(written, slots), len(written) - 1)] == slots
@@ -326,16 +368,19 @@ class OrderIndex:
         filled = np.flatnonzero(self._masks)
         if not len(filled):
             self._masks = self._masks[:0]
+            for column in self.store.columns:
+                column.drop_before(self._blocks.last_slot + 1)
+            self._blocks = Blocks.of(0, self._blocks.longest)
             self.forget_codes()
             return
         first, last = int(filled[0]), int(filled[-1])
         if first or last + 1 < len(self._masks):
             self._masks = self._masks[first : last + 1].copy()
-            self._first += first
+            self._blocks = self._blocks.cut(first, last + 1)
             self._fences.cut(first, last + 1)
             for column in self.store.columns:
-                column.drop_before(self._first << BITS)
-                column.drop_after(((self._first + len(self._masks)) << BITS) - 1)
+                column.drop_before(self._blocks.first_slot)
+                column.drop_after(self._blocks.last_slot)
 
     # Cells.
 

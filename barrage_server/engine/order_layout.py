@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from barrage_server.engine.order_blocks import Blocks
 from barrage_server.engine.order_leaves import BITS, Occupied, Rest
 from barrage_server.engine.order_places import Places
 from barrage_server.engine.order_windows import Hot, Windows, lay_out, ranges
@@ -52,13 +53,13 @@ class Movement(NamedTuple):
         stays[stays] = np.searchsorted(self.before, there) == np.searchsorted(self.after, there)
         return stays
 
-    def shifts(self, in_place: Int64Array, is_whole: npt.NDArray[np.bool_], first: int) -> RowSetShiftData:
+    def shifts(self, in_place: Int64Array, is_whole: npt.NDArray[np.bool_], blocks: Blocks) -> RowSetShiftData:
         """The shifts of rows.
 
         Args:
             in_place: the slots of rows that have changed and keep their places, ascending.
             is_whole: whether all rows that stay in a leaf are listed here.
-            first: the number of the first of these leaves.
+            blocks: those of these leaves, before the change.
 
         """
         before, after = self
@@ -66,7 +67,7 @@ class Movement(NamedTuple):
             before, after = (np.sort(np.concatenate((part, in_place)), kind="stable") for part in self)
         if not len(before):
             return RowSetShiftData.empty()
-        deltas, leaves = after - before, (before >> BITS) - first
+        deltas, leaves = after - before, blocks.places(before) >> BITS
         are_listed = is_whole[leaves[1:]] & is_whole[leaves[:-1]] & (leaves[1:] - leaves[:-1] <= 1)
         is_first = np.ones(len(before), np.bool_)
         is_first[1:] = (deltas[1:] != deltas[:-1]) | ~(are_listed | (before[1:] - before[:-1] == 1))
@@ -93,13 +94,15 @@ class LaidOut(NamedTuple):
     movement: Movement
 
     @classmethod
-    def of(cls, windows: Windows, rest: Rest, places: Places) -> Self:
+    def of(cls, windows: Windows, rest: Rest, places: Places, former: Blocks, blocks: Blocks) -> Self:
         """Lay the leaves of windows out anew.
 
         Args:
             windows: the leaves.
             rest: the rows that stay.
             places: of the rows that come there, ascending.
+            former: the blocks of the leaves, before the change.
+            blocks: those after it.
 
         """
         if not len(windows.starts):
@@ -107,8 +110,7 @@ class LaidOut(NamedTuple):
         members = ranges(windows.starts, windows.ends)
         occupied = Occupied.of(rest.masks[members])
         here, begins = occupied.counts, occupied.starts
-        begin_slots = (rest.first + members) << BITS
-        old_slots = np.repeat(begin_slots, here) + occupied.slots[:-1]
+        old_slots = np.repeat(former.slots(members), here) + occupied.slots[:-1]
         # new rows among those that stay
         own = np.searchsorted(members, places.leaves)
         positions = begins[own] + places.offsets + np.arange(len(own))
@@ -120,6 +122,6 @@ class LaidOut(NamedTuple):
         )
         hot = Hot.of(places.leaves, places.offsets)
         filled = lay_out(windows, rows.astype(np.int64), positions[hot.last] + 1)
-        slots = np.repeat(begin_slots - (np.cumsum(filled) - filled), filled)
+        slots = np.repeat(blocks.slots(members) - (np.cumsum(filled) - filled), filled)
         slots += np.arange(len(slots))
         return cls(members, filled, slots[is_new], Movement(old_slots, slots[~is_new]))

@@ -78,22 +78,19 @@ class Rest:
     """The leaves without the rows that go, although nothing has been written.
 
     Args:
-        first: the number of the first leaf.
         masks: the leaves.
-        gone: the slots of the rows that go, ascending.
+        gone: the slots of the rows that go, ascending, by the positions of their leaves.
 
     Attributes:
-        first: as above; of leaves below, numbers count from there.
         masks: the leaves with the rows that stay.
         leaves: those that have lost rows, ascending.
 
     """
 
-    def __init__(self, first: int, masks: Masks, gone: Int64Array) -> None:
-        self.first = first
+    def __init__(self, masks: Masks, gone: Int64Array) -> None:
         self.masks = masks.copy()
         self._former = masks
-        self.leaves, lost = by_leaf(gone - (first << BITS))
+        self.leaves, lost = by_leaf(gone)
         self.masks[self.leaves] &= ~lost
 
     def has_lost_first(self, leaves: Int64Array) -> npt.NDArray[np.bool_]:
@@ -101,9 +98,9 @@ class Rest:
         found: npt.NDArray[Any] = first_slots(self.masks[leaves]) != first_slots(self._former[leaves])
         return found
 
-    def first_rows(self, leaves: Int64Array) -> Int64Array:
-        """The slots of the first rows of leaves."""
-        return ((self.first + leaves) << BITS) + first_slots(self.masks[leaves])
+    def first(self, leaves: Int64Array) -> Int64Array:
+        """The first slot that leaves have, within the leaf, or 32."""
+        return first_slots(self.masks[leaves])
 
     def former_first(self, leaves: Int64Array) -> Int64Array:
         """The first slot that leaves have had, within the leaf, or 32."""
@@ -116,11 +113,12 @@ class Rest:
 
     def resized(self, front: int, total: int) -> Rest:
         """The same with ``front`` more leaves in front, of ``total`` then."""
-        if total > len(self.masks):
-            there = slice(front, front + len(self.masks))
-            masks, former = np.zeros(total, np.uint32), np.zeros(total, np.uint32)
-            masks[there], former[there] = self.masks, self._former
-            self.masks, self._former = masks, former
-            self.leaves = self.leaves + front
-            self.first -= front
+        return self.spread(np.arange(front, front + len(self.masks)), total) if total > len(self.masks) else self
+
+    def spread(self, where: Int64Array, total: int) -> Rest:
+        """The same with the leaves at the positions ``where``, of ``total`` then."""
+        masks, former = np.zeros(total, np.uint32), np.zeros(total, np.uint32)
+        masks[where], former[where] = self.masks, self._former
+        self.masks, self._former = masks, former
+        self.leaves = where[self.leaves]
         return self

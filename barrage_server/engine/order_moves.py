@@ -7,7 +7,8 @@ from typing import Final, Self
 
 import numpy as np
 
-from barrage_server.engine.order_leaves import BITS, Masks, Occupied
+from barrage_server.engine.order_blocks import Blocks
+from barrage_server.engine.order_leaves import Masks, Occupied
 from barrage_server.engine.plan import Int64Array
 from barrage_server.rowset import RowSet, RowSetShiftData
 
@@ -93,19 +94,19 @@ class OrderRows:
         if self._count > max(_FEW, _PER_LEAF * leaves):
             self._rows, self._pending, self._count = None, [], 0
 
-    def get(self, first: int, masks: Masks) -> RowSet:
+    def get(self, blocks: Blocks, masks: Masks) -> RowSet:
         """The slots.
 
         Args:
-            first: the number of the first leaf.
+            blocks: the blocks of the leaves.
             masks: the leaves.
 
         """
         rows = self._rows
         if rows is None:
             occupied = Occupied.of(masks)
-            leaves = np.repeat(np.arange(first, first + len(masks)), occupied.counts)
-            rows = RowSet.from_sorted_keys((leaves << BITS) + occupied.slots[:-1])
+            first = np.repeat(blocks.slots(np.arange(len(masks))), occupied.counts)
+            rows = RowSet.from_sorted_keys(first + occupied.slots[:-1])
         for left, got in self._pending:
             rows = (rows - RowSet.from_sorted_keys(left)) | RowSet.from_sorted_keys(got)
         self.set(rows)

@@ -70,6 +70,10 @@ class Places(NamedTuple):
         """The same with ``more`` leaves in front."""
         return self._replace(leaves=self.leaves + more) if more else self
 
+    def spread(self, where: Int64Array) -> Places:
+        """The same when the leaves have the positions ``where``."""
+        return self._replace(leaves=where[self.leaves])
+
     def spilled(self, masks: Masks) -> Places:
         """The same, but those for which there is no room at the end of their leaf are in the next one, if it is free.
 
@@ -127,7 +131,7 @@ class Fitted(NamedTuple):
 
         Args:
             places: of the rows, ascending.
-            was: the slot that each has had, counted from that of the first leaf; negative if it is new.
+            was: the slot that each has had, by the position of its leaf; negative if it is new.
             masks: all leaves, with the rows that stay.
 
         """
@@ -160,6 +164,10 @@ class Fitted(NamedTuple):
     def with_front(self, more: int) -> Fitted:
         """The same with ``more`` leaves in front."""
         return self._replace(moved=self.moved + more) if more else self
+
+    def spread(self, where: Int64Array) -> Fitted:
+        """The same when the leaves have the positions ``where``."""
+        return self._replace(moved=where[self.moved])
 
     def without(self, leaves: _BoolArray, places: Places) -> Fitted:
         """The same without the rows of the leaves that are flagged."""

@@ -3,15 +3,17 @@
 A leaf that overflows is spread over the smallest aligned window of leaves that has room ("packed-memory array": Bender,
 Demaine and Farach-Colton, "Cache-oblivious B-trees", 2000). Where several rows came in one place, more are expected
 there: the free leaves of the window are left behind them (Bender and Hu, "An adaptive packed-memory array", 2007), and
-taken by the next ones without moving others.
+taken by the next ones without moving others. Windows end with their block (:mod:`.order_blocks`). A block in which no
+window has room is full.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from barrage_server.engine.order_blocks import Blocks
 from barrage_server.engine.order_leaves import SLOTS
 from barrage_server.engine.plan import Int64Array
 
@@ -35,6 +37,10 @@ _HOT_LEVELS: Final = 8
 _REACH: Final = 8
 """Leaves, with free ones among them, that an overflow is packed into."""
 _TRIES: Final = 3
+
+Runs: TypeAlias = tuple[Int64Array, Int64Array]
+"""The first ones of runs of leaves, and those behind the last ones."""
+_NONE: Final = np.zeros(0, np.int64)
 
 
 class Hot(NamedTuple):
@@ -71,6 +77,8 @@ class Windows(NamedTuple):
         is_packed: whether the first leaves of each are filled first.
         total: the leaves that there are then.
         front: how many of them are new in front.
+        crowded: the blocks in which leaves have more rows than slots.
+        full: those of them in which no window has room for these rows. They must get more leaves first.
 
     """
 
@@ -80,16 +88,21 @@ class Windows(NamedTuple):
     is_packed: np.ndarray[tuple[int], np.dtype[np.bool_]]
     total: int
     front: int
+    crowded: Int64Array = _NONE
+    full: Int64Array = _NONE
 
 
-def windows_of(totals: Int64Array, touched: Int64Array, hot: Hot, first: int) -> Windows:
+def windows_of(
+    totals: Int64Array, touched: Int64Array, hot: Hot, blocks: Blocks, whole: Runs = (_NONE, _NONE)
+) -> Windows:
     """The leaves to lay out anew.
 
     Args:
         totals: the rows that each leaf is to have, which may be more than it has slots.
         touched: leaves to lay out in any case.
         hot: where several rows come at once.
-        first: the number that the first leaf has among all leaves that can be, which aligns windows.
+        blocks: the blocks of the leaves.
+        whole: the first leaves of windows to lay out in any case, and those behind their last ones. They have room.
 
     """
     count, load = len(totals), int(totals.sum())
@@ -97,7 +110,8 @@ def windows_of(totals: Int64Array, touched: Int64Array, hot: Hot, first: int) ->
         size = max(1, -(-load // FILLED))
         return Windows(np.zeros(1, np.int64), np.array([count]), np.array([size]), np.zeros(1, np.bool_), count, 0)
     if not len(totals) or int(totals.max()) <= SLOTS:
-        return Windows(touched, touched + 1, np.ones_like(touched), np.zeros(len(touched), np.bool_), count, 0)
+        starts, ends = _joined(np.concatenate((touched, whole[0])), np.concatenate((touched + 1, whole[1])))
+        return Windows(starts, ends, ends - starts, np.zeros(len(starts), np.bool_), count, 0)
     front = back = 0
     if totals[-1] > SLOTS:  # rows behind the last leaf get leaves of their own
         back = -(-int(totals[-1]) // _PACKED) - 1
@@ -108,26 +122,30 @@ def windows_of(totals: Int64Array, touched: Int64Array, hot: Hot, first: int) ->
     is_crowded = padded > SLOTS
     is_crowded[[start for start, _ in at_ends[: bool(back)]]] = False
     is_crowded[[front] * bool(front)] = False
+    is_crowded[ranges(whole[0] + front, whole[1] + front)] = False
     heat = np.zeros(len(padded), np.int64)
     np.add.at(heat, hot.leaves + front, hot.rows)
-    crowded, spread = np.flatnonzero(is_crowded), _Spread(padded, heat, first - front)
+    crowded, spread = np.flatnonzero(is_crowded), _Spread(padded, heat, blocks.padded(front, len(padded)))
+    in_blocks = blocks.of_leaves(crowded - front)
     near_starts, near_ends = spread.near(crowded)
     for tried in range(_TRIES):
         rest = np.setdiff1d(crowded, near_starts, assume_unique=True)
-        starts, ends, total = spread.aligned(rest)
+        starts, ends, total, full = spread.aligned(rest)
         clash = _overlap(near_starts, near_ends, starts, ends)
         if not clash.any():
             break
         clash |= tried == _TRIES - 2
         near_starts, near_ends = near_starts[~clash], near_ends[~clash]
-    starts = np.concatenate(([start for start, _ in at_ends], touched + front, near_starts, starts)).astype(np.int64)
-    ends = np.concatenate(([end for _, end in at_ends], touched + front + 1, near_ends, ends)).astype(np.int64)
-    starts, ends = _joined(starts, ends)
+    first, behind = np.array(at_ends, np.int64).reshape(-1, 2).T
+    starts, ends = _joined(
+        np.concatenate((first, touched + front, whole[0] + front, near_starts, starts)),
+        np.concatenate((behind, touched + front + 1, whole[1] + front, near_ends, ends)),
+    )
     places = np.minimum(np.searchsorted(near_starts, starts), max(len(near_starts) - 1, 0))
     is_packed = np.zeros(len(starts), np.bool_)
     if len(near_starts):
         is_packed = (near_starts[places] == starts) & (near_ends[places] == ends)
-    return Windows(starts, ends, ends - starts, is_packed, total, front)
+    return Windows(starts, ends, ends - starts, is_packed, total, front, np.unique(in_blocks), np.sort(full))
 
 
 class _Spread:
@@ -136,12 +154,12 @@ class _Spread:
     Args:
         rows: the rows that each leaf is to have.
         heat: those of them that come several at once.
-        origin: the number of the first leaf, which aligns windows.
+        blocks: their blocks. The numbers of leaves align windows.
 
     """
 
-    def __init__(self, rows: Int64Array, heat: Int64Array, origin: int) -> None:
-        self._count, self._origin = len(rows), origin
+    def __init__(self, rows: Int64Array, heat: Int64Array, blocks: Blocks) -> None:
+        self._count, self._blocks = len(rows), blocks
         self._rows, self._heat, self._free = map(_summed, (rows, heat, rows == 0))
 
     def near(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -161,29 +179,40 @@ class _Spread:
             starts, ends = starts[alone], ends[alone]
         return starts, ends
 
-    def aligned(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array, int]:
-        """The aligned windows of leaves with room for the rows of crowded ones; and the leaves that there are then."""
+    def aligned(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array, int, Int64Array]:
+        """The aligned windows of leaves with room for the rows of crowded ones; the leaves that there are then, of
+        which there are only more in a single block; and the blocks that have no room.
+        """
         count, level = self._count, 1
-        starts, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        starts, ends, full = [_NONE], [_NONE], [_NONE]
+        own = self._blocks.of_leaves(crowded)
+        begins, limits, offsets = self._blocks.begins, self._blocks.ends, self._blocks.offsets
         while len(crowded):
-            block = (crowded + self._origin) >> level
-            block = block[np.append(True, block[1:] != block[:-1])]
-            low = np.maximum((block << level) - self._origin, 0)
-            high = np.minimum(((block + 1) << level) - self._origin, count)
-            whole = bool(len(block) == 1 and low[0] == 0 and high[0] == count)
+            numbers = (crowded + offsets[own]) >> level
+            is_first = np.append(True, (numbers[1:] != numbers[:-1]) | (own[1:] != own[:-1]))
+            window, owners, numbers = np.cumsum(is_first) - 1, own[is_first], numbers[is_first]
+            low = np.maximum((numbers << level) - offsets[owners], begins[owners])
+            high = np.minimum(((numbers + 1) << level) - offsets[owners], limits[owners])
             rows, sizes = self._rows[high] - self._rows[low], high - low
             fits = rows <= SLOTS * sizes * max(_SPARSE, _DENSE - level * _STEP)
             if level <= _HOT_LEVELS:
                 spare = sizes - -(-rows // _PACKED)
                 fits &= spare * _PACKED >= _CYCLES * (self._heat[high] - self._heat[low])
-            if whole and not fits[0]:
-                count = max(count + 1, -(-int(rows[0]) * 10 // (7 * SLOTS)))
-                high, fits = np.array([count]), np.array([True])
+            is_full = ~fits & (low == begins[owners]) & (high == limits[owners])
+            if (
+                len(begins) == 1
+                and is_full.any()
+                and (size := max(count + 1, -(-int(rows[0]) * 10 // (7 * SLOTS)))) <= self._blocks.longest
+            ):
+                count = size
+                high, fits, is_full = np.array([count]), np.array([True]), np.array([False])
             starts.append(low[fits])
             ends.append(high[fits])
-            crowded = crowded[~fits[np.searchsorted(block, (crowded + self._origin) >> level)]]
+            full.append(owners[is_full])
+            is_open = ~(fits | is_full)[window]
+            crowded, own = crowded[is_open], own[is_open]
             level += 1
-        return np.concatenate(starts), np.concatenate(ends), count
+        return np.concatenate(starts), np.concatenate(ends), count, np.concatenate(full)
 
 
 def lay_out(windows: Windows, rows: Int64Array, cuts: Int64Array) -> Int64Array:

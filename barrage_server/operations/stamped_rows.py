@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,13 @@ from barrage_server.rowset import RowSet
 __all__ = ["Stamped", "StampedRows"]
 
 _KEYS = (Key(0),)
-_MOST_WAITING = 1 << 16
+_MOST_WAITING: Final = 1 << 16
 """Rows that wait at most: the cycle that needs their places must not take long."""
+_ENOUGH_WAITING: Final = 1 << 15
+"""Rows that wait before some groups, in turns, get places for theirs."""
+_FEWEST_PLACED: Final = 1 << 12
+_PLACED: Final = 2.5
+"""Rows that get places then, at least, and for each that comes: most cycles need none."""
 
 Stamped = tuple[Int64Array, pa.Array]
 """Groups and stamps of rows or intervals."""
@@ -70,6 +76,7 @@ class StampedRows(GroupedRows):
         self._stamp = stamp
         self._may_wait = may_wait
         self._waiting = WaitingRows()
+        self._turn = 0  # the group whose waiting rows get places next
 
     @property
     def nbytes(self) -> int:
@@ -206,13 +213,27 @@ class StampedRows(GroupedRows):
         if not (follow | (self.counts.array[groups[begins]] == counts)).all():
             return False
         self._waiting.add(keys, behind)
+        if self._waiting.count > _ENOUGH_WAITING:
+            self._settle_some(min(self._waiting.count, max(_FEWEST_PLACED, int(_PLACED * len(keys)))))
         return True
+
+    def _settle_some(self, count: int) -> None:
+        """Take ``count`` rows that wait into the order, and the others of their groups."""
+        groups = self.groups_of(self._waiting.keys)
+        ahead = groups - self._turn
+        ahead[ahead < 0] += self._groups.count
+        last = int(np.partition(ahead, count - 1)[count - 1])
+        self._place(self.version, *self._waiting.take(ahead <= last))
+        self._turn = (self._turn + last + 1) % self._groups.count
 
     def _settle(self, version: TableVersion) -> None:
         if not self._waiting.count:
             return
+        self._place(version, *self._waiting.take())
+
+    def _place(self, version: TableVersion, rows: RowSet, behind: Int64Array) -> None:
+        """Take rows into the order that have waited, each with the last row of its group when it came."""
         assert self._order is not None
-        rows, behind = self._waiting.take()
         order, before, codes = self.sorted(version, rows, self.groups_of(rows.keys()))
         groups, behind = codes[0], behind[order]
         begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array
 from barrage_server.rowset import RowSet
@@ -36,11 +37,21 @@ class WaitingRows:
         if len(self._parts) > _MOST_PARTS:  # of one row each they would take much more than their cells
             self._parts = [self._joined()]
 
-    def take(self) -> tuple[RowSet, Int64Array]:
-        """Give all of them: the rows, and for each the last row of its group when it came. None waits then."""
+    @property
+    def keys(self) -> Int64Array:
+        """Their row keys, in the order in which :meth:`take` chooses."""
+        self._parts = [self._joined()]
+        return self._parts[0][0]
+
+    def take(self, chosen: npt.NDArray[np.bool_] | None = None) -> tuple[RowSet, Int64Array]:
+        """Give those that are ``chosen``, or all: the rows, and for each the last row of its group when it came. They
+        do not wait then.
+        """
         keys, behind = self._joined()
-        self.count = 0
-        self._parts = []
+        self._parts = [] if chosen is None else [(keys[~chosen], behind[~chosen])]
+        if chosen is not None:
+            keys, behind = keys[chosen], behind[chosen]
+        self.count -= len(keys)
         order = np.argsort(keys)
         return RowSet.from_sorted_keys(keys[order]), behind[order]
 

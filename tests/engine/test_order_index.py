@@ -14,22 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barrage_server.engine.order_blocks import LEAVES, Blocks, Growth
 from barrage_server.engine.order_fences import OrderCodes
 from barrage_server.engine.order_index import Moves, OrderIndex
+from barrage_server.engine.order_windows import ranges
 from barrage_server.rowset import RowSet
 
 
 class Model:
     """Rows by value and key, and an index of the same order."""
 
-    def __init__(self, divisors: Sequence[float] = (), known: int = 0) -> None:
+    def __init__(self, divisors: Sequence[float] = (), known: int = 0, longest: int = LEAVES) -> None:
         """With ``divisors``, rows have codes: their values divided by each, the last one most exact.
 
-        Of ``known`` tenths of the rows it is known which one they come behind.
+        Of ``known`` tenths of the rows it is known which one they come behind. A block has ``longest`` leaves at most.
         """
         self.known = known
         self.divisors = divisors
-        self.index = OrderIndex()
+        self.index = OrderIndex(longest=longest)
         self.values: dict[int, float] = {}
         self.slots: dict[int, int] = {}  # by key
 
@@ -127,7 +129,7 @@ def _in_order(keys: list[int]) -> tuple[RowSet, Any]:
 def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
     chance = random.Random(seed)
     divisors: tuple[float, ...] = chance.choice([(), (1,), (50,), (300, 1), (300, 20, 0.01)])
-    model = Model(divisors, chance.choice([0, 5, 10]))
+    model = Model(divisors, chance.choice([0, 5, 10]), chance.choice([1, 2, 4, 16, LEAVES]))
     span = chance.choice([3, 1000])
     model.start({key: chance.randrange(span) for key in chance.sample(range(10_000), chance.choice([0, 1, 40, 400]))})
     free = 10_000
@@ -157,7 +159,7 @@ def test_rows_come_in_the_same_places_again_and_again(seed: int) -> None:
     """Behind those that came before, in front of them, or among them; others go."""
     chance = random.Random(seed)
     divisors = chance.choice([(), (1, 0.001)])
-    model = Model(divisors, chance.choice([0, 5, 10]))
+    model = Model(divisors, chance.choice([0, 5, 10]), chance.choice([1, 2, 4, 16, LEAVES]))
     groups = chance.choice([1, 7, 40])
     model.start({key: key % groups for key in range(chance.choice([1, 30, 2_000]))})
     free, step = 10_000, 0
@@ -350,3 +352,60 @@ def test_an_order_that_stays_has_no_free_slots(count: int) -> None:
         return asked[items] <= np.array([places[key] for key in others.tolist()], np.int64)
 
     assert index.rank(len(asked), before).tolist() == asked.tolist()
+
+
+def test_rows_that_come_everywhere_move_a_bounded_number_of_others_at_a_time() -> None:
+    """Blocks that fill up at the same time get more leaves one by one: no cycle moves all rows."""
+    chance = random.Random(8)
+    model = Model((0.001,), longest=8)
+    model.start({key: chance.random() for key in range(8_000)})
+    moved = []
+    for step in range(100):
+        new = {10_000 + 100 * step + n: chance.random() for n in range(100)}
+        moves = model.change([], new)
+        moved.append(sum(last - first + 1 for first, last, _ in moves.shifted))
+    assert len(model.values) == 18_000
+    assert max(moved) < 2_500
+    assert sum(moved) < 15 * 10_000
+
+
+def test_rows_that_come_in_one_place_move_few_blocks_at_a_time() -> None:
+    chance = random.Random(9)
+    model = Model((0.001,), longest=8)
+    model.start({key: key / 8_000 for key in range(8_000)})
+    moved = []
+    for step in range(200):
+        new = {10_000 + 50 * step + n: 0.5 + chance.random() / 100 for n in range(50)}
+        moves = model.change([], new)
+        moved.append(sum(last - first + 1 for first, last, _ in moves.shifted))
+    assert max(moved) < 2_500
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=200)
+def test_blocks_that_grow_keep_their_order(seed: int) -> None:
+    """Numbers ascend from leaf to leaf; those of blocks that are not laid out anew stay as they are."""
+    chance = random.Random(seed)
+    longest = chance.choice([1, 2, 4, 64])
+    blocks = Blocks.of(chance.randint(1, 5 * longest), longest)
+    for _ in range(30):
+        if chance.random() < 0.3:
+            front, back = chance.choice([(0, 3), (5, 0), (longest, 2 * longest), (0, 1)])
+            former, blocks = blocks, blocks.extended(front, blocks.total + front + back)
+            where, laid = np.arange(former.total) + front, np.zeros(0, np.int64)
+        else:
+            count = len(blocks.begins)
+            place = chance.randrange(count)
+            full = np.array(sorted({place, chance.randrange(count), min(place + 1, count - 1)}))
+            rows = np.array([chance.randint(1, 64 * longest) for _ in range(count)])
+            former = blocks
+            blocks, where, starts, ends = Growth.of(blocks, rows, full)
+            laid = ranges(starts, ends)
+        leaves = np.arange(blocks.total)
+        slots = blocks.slots(leaves)
+        assert (np.diff(slots) >= 32).all()
+        assert slots[0] >= 0
+        assert (blocks.ends - blocks.begins <= longest).all()
+        assert blocks.places(slots + 7).tolist() == (leaves * 32 + 7).tolist()
+        stays = ~np.isin(where, laid)
+        assert slots[where[stays]].tolist() == former.slots(np.arange(former.total))[stays].tolist()

@@ -16,6 +16,7 @@ import barrage_server as bs
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, UpdateGraph
 from barrage_server.engine.order_index import OrderIndex
 from barrage_server.errors import BarrageError, InvalidRequestError, UnknownColumnError, UnsupportedTypeError
+from barrage_server.operations import stamped_rows
 from barrage_server.operations.as_of import as_of_join
 from barrage_server.operations.waiting_rows import WaitingRows
 from tests.operations.oracle import Row, Rows, Watch, plain_rows
@@ -342,6 +343,35 @@ def test_no_more_rows_wait_than_get_places_in_a_moment(monkeypatch: pytest.Monke
     assert len(taken) > 1
     assert max(taken) <= 1 << 16
     assert made.size == 150_100
+
+
+def test_rows_that_wait_get_places_in_turns_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most cycles place none, the others some; the rows of all groups come to their turn."""
+    monkeypatch.setattr(stamped_rows, "_ENOUGH_WAITING", 400)
+    monkeypatch.setattr(stamped_rows, "_FEWEST_PLACED", 10)
+    left, right = tables()
+    right.upsert(quoted_in(in_time(0, 100, 40, 2)))
+    left.upsert(in_time(0, 100, 40, 1))
+    made = left.aj(right, ["sym", "time >= quoted"], "bid")
+    taken: list[int] = []
+    change = OrderIndex.change
+
+    def counted(self: OrderIndex, gone: Any, new: Any, *rest: Any) -> Any:
+        taken.append(len(new))
+        return change(self, gone, new, *rest)
+
+    monkeypatch.setattr(OrderIndex, "change", counted)
+    for cycle in range(1, 31):
+        with left.graph.cycle():
+            right.upsert(quoted_in(in_time(100 * cycle, 100, 40, 100 + cycle)))
+            left.upsert(in_time(100 * cycle, 100, 40, 200 + cycle))
+    assert 10 < len(taken) < 30
+    assert max(taken) < 400
+    assert sum(taken) > 2 * 2_000
+    right.upsert({"n": [10_000], "sym": ["s1"], "quoted": [250], "bid": [-1.0]})
+    again = left.snapshot().aj(right.snapshot(), ["sym", "time >= quoted"], "bid")
+    assert plain_rows(made) == plain_rows(again)
+    assert any(row[-1] == -1.0 for row in plain_rows(made))
 
 
 def test_rows_that_come_singly_wait_in_little_room() -> None:
