@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import in_order, numbers_of
-from barrage_server.engine.storage import from_storage, to_storage
+from barrage_server.engine.renumbered import own_values
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.types import StorageKind, storage_kind
 from barrage_server.engine.undo import Undo
@@ -73,7 +73,7 @@ class PlacedRows:
             came: those that come, ascending, none among the rows that stay.
 
         Returns:
-            The own keys that rows had, and those that rows have now. A key may be in both.
+            The own keys of the rows that went, and of those that came. A key may be in both.
 
         """
         freed = self._keys[gone]
@@ -145,7 +145,6 @@ class PlacedView(ColumnView):
         self.depth = view.depth + 1
         self._view = view
         self._sources = sources
-        # A slice of a heap has the rows beside it in the bitmaps and items that it shares with them.
         self._copies = storage_kind(view.type) is StorageKind.HEAP
 
     def read(self, plan: ReadPlan) -> pa.Array:
@@ -155,12 +154,9 @@ class PlacedView(ColumnView):
             known = plan.in_source = (self._sources, _ordered(numbers_of(self._sources.read(plan))))
         inner, places = known[1]
         array = self._view.read(inner)
-        if not self._copies:
-            return array if places is None else take(array, places)
-        if places is None:
-            places = np.arange(len(array))
-        # as stored: taking list views keeps all of the items that they share
-        return from_storage(take(to_storage(array), places), self.type)
+        if self._copies:
+            return own_values(array, np.arange(len(array)) if places is None else places)
+        return array if places is None else take(array, places)
 
     def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
         """The end of the key space: values are copied in any case."""

@@ -14,7 +14,7 @@ from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.rowset import RowSet
 
-__all__ = ["AppendedRows", "Numbering", "RenumberedView"]
+__all__ = ["AppendedRows", "Numbering", "RenumberedView", "own_values"]
 
 _LEAST_TAIL: Final = 1 << 10
 _MOST_TAIL: Final = 1 << 16
@@ -125,6 +125,15 @@ class AppendedRows:
         return Numbering(self._rows, 0, self._tail[: self._count])
 
 
+def own_values(array: pa.Array, places: Int64Array) -> pa.Array:
+    """The values at ``places`` of a column in a heap, without a byte of others.
+
+    A slice of a heap has the rows beside it in the bitmaps and items that it shares with them.
+    """
+    # as stored: taking list views keeps all of the items that they share
+    return from_storage(take(to_storage(array), places), array.type)
+
+
 class RenumberedView(ColumnView):
     """A column of another table, whose rows have the keys of a numbering.
 
@@ -142,7 +151,6 @@ class RenumberedView(ColumnView):
         self.depth = view.depth + 1
         self._view = view
         self._numbering = numbering
-        # A slice of a heap has the rows beside it in the bitmaps and items that it shares with them.
         self._copies = storage_kind(view.type) is StorageKind.HEAP
 
     def read(self, plan: ReadPlan) -> pa.Array:
@@ -151,10 +159,7 @@ class RenumberedView(ColumnView):
         if known is None or known[0] is not self._numbering:
             known = plan.in_source = (self._numbering, self._numbering.plan_of(plan.rows))
         array = self._view.read(known[1])
-        if not self._copies:
-            return array
-        # as stored: taking list views keeps all of the items that they share
-        return from_storage(take(to_storage(array), np.arange(len(array))), self.type)
+        return own_values(array, np.arange(len(array))) if self._copies else array
 
     def piece_end(self, key: int) -> int:
         """The last row of the same piece of storage."""
