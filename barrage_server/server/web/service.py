@@ -9,7 +9,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import barrage_server
 from barrage_server.engine import Table
@@ -24,13 +24,15 @@ from barrage_server.server.plans import compute_from, computed_table
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.health import ProcessFigures, health_message
-from barrage_server.server.web.page import Page
 from barrage_server.server.web.session import PageLimits
-from barrage_server.server.web.stream import PageStream
 from barrage_server.server.web.tables import TableList
 from barrage_server.server.workers import Workers
 from barrage_server.wire.browser_types import form_of
 from barrage_server.wire.tickets import PlanTicket, ResultTicket
+
+if TYPE_CHECKING:
+    from barrage_server.server.web.page import Page
+    from barrage_server.server.web.stream import PageStream
 
 __all__ = ["PageService"]
 
