@@ -238,6 +238,14 @@ def test_a_table_that_ticks_is_shared(other: Pydeephaven, quotes: KeyedTable) ->
     assert other.fetch("found.to_arrow()").equals(quotes.to_arrow())
 
 
+def test_a_table_of_the_server_is_fetched_by_its_name_and_shared(other: Pydeephaven, quotes: KeyedTable) -> None:
+    other.execute("session.publish(session.fetch(ScopeTicket.scope_ticket('quotes')), ticket)")
+    other.execute("found = other.table_service.fetch_etcr(other.fetch(ticket).pb_ticket)")
+    assert other.evaluate("[found.size, found.is_refreshing]") == [quotes.size, True]
+    quotes.upsert({"sym": ["D"], "price": [4.0]})
+    assert other.fetch("found.to_arrow()").equals(quotes.to_arrow())
+
+
 def test_nothing_is_shared_under_an_unknown_ticket(other: Pydeephaven) -> None:
     with pytest.raises(PeerError, match="Nothing is shared under this ticket"):
         other.execute("other.fetch_table(ticket)")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 from pydeephaven import Session, Table  # noqa: F401  (for the statements of tests)
-from pydeephaven.ticket import SharedTicket  # noqa: F401
+from pydeephaven.ticket import ScopeTicket, SharedTicket  # noqa: F401
 from pydeephaven_ticking.table_listener import TableListenerHandle, TableUpdate, listen
 
 from .arrow_text import from_text, to_text
