@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barrage_server.engine.order_blocks import LEAVES, Blocks, Growth
@@ -153,6 +153,7 @@ def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
             model.index.forget_codes()
 
 
+@example(seed=3967)  # a crowded leaf of a block that gets other numbers because another one grows
 @given(seed=st.integers(0, 1 << 32))
 @settings(deadline=None, max_examples=40)
 def test_rows_come_in_the_same_places_again_and_again(seed: int) -> None:
