@@ -102,7 +102,7 @@ def windows_of(
         touched: leaves to lay out in any case.
         hot: where several rows come at once.
         blocks: the blocks of the leaves.
-        whole: the first leaves of windows to lay out in any case, and those behind their last ones.
+        whole: the first leaves of windows to lay out in any case, and those behind their last ones. They have room.
 
     """
     count, load = len(totals), int(totals.sum())
@@ -122,18 +122,12 @@ def windows_of(
     is_crowded = padded > SLOTS
     is_crowded[[start for start, _ in at_ends[: bool(back)]]] = False
     is_crowded[[front] * bool(front)] = False
+    is_crowded[ranges(whole[0] + front, whole[1] + front)] = False
     heat = np.zeros(len(padded), np.int64)
     np.add.at(heat, hot.leaves + front, hot.rows)
-    spread = _Spread(padded, heat, blocks.padded(front, len(padded)))
-    whole_starts, whole_ends = whole[0] + front, whole[1] + front
-    roomy = spread.has_room(whole_starts, whole_ends)
-    is_crowded[ranges(whole_starts[roomy], whole_ends[roomy])] = False
-    crowded = np.flatnonzero(is_crowded)
+    crowded, spread = np.flatnonzero(is_crowded), _Spread(padded, heat, blocks.padded(front, len(padded)))
     in_blocks = blocks.of_leaves(crowded - front)
     near_starts, near_ends = spread.near(crowded)
-    if len(whole_starts):  # the free leaves of those are for their own rows
-        apart = ~_overlap(near_starts, near_ends, whole_starts, whole_ends)
-        near_starts, near_ends = near_starts[apart], near_ends[apart]
     for tried in range(_TRIES):
         rest = np.setdiff1d(crowded, near_starts, assume_unique=True)
         starts, ends, total, full = spread.aligned(rest)
@@ -144,8 +138,8 @@ def windows_of(
         near_starts, near_ends = near_starts[~clash], near_ends[~clash]
     first, behind = np.array(at_ends, np.int64).reshape(-1, 2).T
     starts, ends = _joined(
-        np.concatenate((first, touched + front, whole_starts, near_starts, starts)),
-        np.concatenate((behind, touched + front + 1, whole_ends, near_ends, ends)),
+        np.concatenate((first, touched + front, whole[0] + front, near_starts, starts)),
+        np.concatenate((behind, touched + front + 1, whole[1] + front, near_ends, ends)),
     )
     places = np.minimum(np.searchsorted(near_starts, starts), max(len(near_starts) - 1, 0))
     is_packed = np.zeros(len(starts), np.bool_)
@@ -167,10 +161,6 @@ class _Spread:
     def __init__(self, rows: Int64Array, heat: Int64Array, blocks: Blocks) -> None:
         self._count, self._blocks = len(rows), blocks
         self._rows, self._heat, self._free = map(_summed, (rows, heat, rows == 0))
-
-    def has_room(self, starts: Int64Array, ends: Int64Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether the rows of runs of leaves fit into them, with some slots left."""
-        return self._rows[ends] - self._rows[starts] <= _PACKED * (ends - starts)
 
     def near(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The windows of leaves of which each begins with a crowded one, and takes free ones; they are disjoint."""
