@@ -163,11 +163,13 @@ class _Spread:
         self._rows, self._heat, self._free = map(_summed, (rows, heat, rows == 0))
 
     def near(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The windows of leaves of which each begins with a crowded one, and takes free ones; they are disjoint."""
-        ends = np.zeros(len(crowded), np.int64)
+        """The windows of leaves of which each begins with a crowded one, and takes free ones of its block, which may be
+        moved without the next one; they are disjoint.
+        """
+        ends, limits = np.zeros(len(crowded), np.int64), self._blocks.ends[self._blocks.of_leaves(crowded)]
         for size in range(2, _REACH + 1):
             end = crowded + size
-            open_ = np.flatnonzero((ends == 0) & (end <= self._count))
+            open_ = np.flatnonzero((ends == 0) & (end <= limits))
             start, end = crowded[open_], end[open_]
             fits = (self._rows[end] - self._rows[start] <= _PACKED * size) & (self._free[end] > self._free[start])
             ends[open_[fits]] = end[fits]

@@ -12,7 +12,7 @@ from barrage_server.plan.plan import Plan, Result, Step
 
 __all__ = ["filters_together"]
 
-_POSITIONS: Final = re.compile(r"\bii?\b|_\s*\[")
+_POSITIONS: Final = re.compile(r"\bii?\b|_[\s)]*\[")
 """What a formula has that reads positions of rows. A text that only looks like it has it too."""
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from barrage_server.engine.order_blocks import LEAVES, Blocks, Growth
 from barrage_server.engine.order_fences import OrderCodes
 from barrage_server.engine.order_index import Moves, OrderIndex
-from barrage_server.engine.order_windows import ranges
+from barrage_server.engine.order_leaves import SLOTS
+from barrage_server.engine.order_windows import Hot, ranges, windows_of
 from barrage_server.rowset import RowSet
 
 
@@ -155,6 +156,7 @@ def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
 
 @example(seed=3967)  # a crowded leaf of a block that gets other numbers because another one grows
 @given(seed=st.integers(0, 1 << 32))
+@example(seed=413)  # a block is moved whose rows have had room with leaves of the next one only
 @settings(deadline=None, max_examples=40)
 def test_rows_come_in_the_same_places_again_and_again(seed: int) -> None:
     """Behind those that came before, in front of them, or among them; others go."""
@@ -410,3 +412,17 @@ def test_blocks_that_grow_keep_their_order(seed: int) -> None:
         assert blocks.places(slots + 7).tolist() == (leaves * 32 + 7).tolist()
         stays = ~np.isin(where, laid)
         assert slots[where[stays]].tolist() == former.slots(np.arange(former.total))[stays].tolist()
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=200)
+def test_a_block_with_more_rows_than_slots_is_full(seed: int) -> None:
+    """Free leaves of the next block do not help it: either one may be moved by itself."""
+    chance = random.Random(seed)
+    longest = chance.choice([1, 2, 4, 8])
+    blocks = Blocks.of(longest * chance.randint(3, 8), longest)
+    totals = np.array([chance.choice([0, 0, 20, 32, 40, 90]) for _ in range(blocks.total)])
+    totals[[0, -1]] = 32  # rows in front of all, and behind all, get leaves of their own
+    windows = windows_of(totals, np.zeros(0, np.int64), Hot.of(*[np.zeros(0, np.int64)] * 2), blocks)
+    rows = np.add.reduceat(totals, blocks.begins)
+    assert set(np.flatnonzero(rows > SLOTS * (blocks.ends - blocks.begins))) <= set(windows.full)

@@ -50,7 +50,10 @@ def test_a_filter_that_one_step_uses_twice_stays() -> None:
     assert filters_together(twice) is twice
 
 
-@pytest.mark.parametrize("condition", ["i < 10", "ii % 2 == 0", "a_[ii - 1] > 0", "a_ [i] > 0", "b > ii"])
+@pytest.mark.parametrize(
+    "condition",
+    ["i < 10", "ii % 2 == 0", "a_[ii - 1] > 0", "a_ [i] > 0", "b > ii", "(a_)[0] > 0", "( (a_ ) ) [1] > b"],
+)
 def test_conditions_on_positions_count_the_rows_of_the_filter_before(condition: str) -> None:
     plan = Plan((FIRST, above(Where((condition,)), 0)), (1,))
     assert filters_together(plan) is plan
