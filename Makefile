@@ -27,7 +27,7 @@ help: ## List the verbs and the knobs
 	@echo "  CHROMIUM=       for browser: path of a Chromium or Chrome, or npm for the one from there"
 	@echo "  FIREFOX=        for browser: path of a Firefox"
 	@echo "  STORMS=3        for browser: storms of 150 random steps over each kind of table"
-	@echo "  FRAMES=5000     for fast and test: random frames of one page, as in FRAMES=1000000 PYTEST_ARGS='tests/server/web -k random'"
+	@echo "  FRAMES=5000     for fast and test: random frames of one page, as in FRAMES=1000000 PYTEST_ARGS='tests/server/web -k random_frames -n 0'"
 	@echo "  SECONDS=60      for stress: for how long"
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
 	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"

@@ -28,7 +28,7 @@ _OTHER_COLOUR: Final = "#666666"
 # Pixels of the picture: names of the works, then bars, then the ratios as numbers.
 _NAMES: Final = 430
 _BARS: Final = 270
-_NUMBER: Final = 74
+_NUMBER: Final = 86
 _ROW: Final = 17
 _HEAD: Final = 58
 _LEAST, _MOST = 0.25, 64.0

@@ -204,7 +204,9 @@ def condition_message(condition: Condition) -> proto.Condition:
 
 
 def _without_case(condition: Compare) -> Compare | OneOf:
-    """What a Deephaven server (42.7) takes for it: without regard to case, each comparison of its own is ``==``.
+    """The same condition in a form that a Deephaven server (42.7) computes rightly.
+
+    It takes each comparison without regard to case for ``==``; a list of texts it compares as it should.
 
     Raises:
         UnsupportedOperationError: it is by order, or of two columns.

@@ -112,8 +112,9 @@ class Blocks(NamedTuple):
         return Blocks(begins - first, begins + self.offsets[some], end - first, self.longest)
 
     def extended(self, front: int, total: int) -> Blocks:
-        """With ``front`` more leaves in front, of ``total`` then: in blocks of their own, if the first and last one are
-        full.
+        """The same with ``front`` more leaves in front, of ``total`` then.
+
+        Those for which the first and the last block have no room get blocks of their own.
         """
         back = total - front - self.total
         blocks = self
@@ -192,10 +193,10 @@ class Growth(NamedTuple):
 
 
 def _make_room(numbers: list[int], lengths: list[int], block: int, count: int) -> int:
-    """Insert numbers for ``count`` blocks behind a block, and give as few of those behind it as possible others.
+    """Insert the numbers of ``count`` new blocks behind a block. As few of those behind it as possible are renumbered.
 
     Returns:
-        How many blocks behind it, without the new ones, have other numbers.
+        How many blocks behind the new ones have other numbers than before.
 
     """
     low = _page_of(numbers[block] + lengths[block] - 1)

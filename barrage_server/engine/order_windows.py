@@ -182,8 +182,12 @@ class _Spread:
         return starts, ends
 
     def aligned(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array, int, Int64Array]:
-        """The aligned windows of leaves with room for the rows of crowded ones; the leaves that there are then, of
-        which there are only more in a single block; and the blocks that have no room.
+        """The aligned windows of leaves with room for the rows of crowded leaves.
+
+        Returns:
+            The first leaves of the windows, the ones behind their last leaves, the number of all leaves then, which is
+            greater than before only where there is a single block, and the blocks in which no window has room.
+
         """
         count, level = self._count, 1
         starts, ends, full = [_NONE], [_NONE], [_NONE]

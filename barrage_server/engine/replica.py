@@ -137,7 +137,7 @@ class ReplicaTable(StoredTable):
     def _apply_one(self, update: ReplicaUpdate) -> TableUpdate:
         rows = self._rows - update.removed if update.removed else self._rows
         shifted = update.shifted.clip(rows) if update.shifted.size else update.shifted
-        if self._arrays is not None and not self._arrays.fits(update.added, update.columns, update.modified):
+        if self._arrays is not None and not self._arrays.fits(rows, update.added, update.columns, update.modified):
             self._leave_arrays(self._arrays)
         if self._arrays is not None:
             self._rows = self._arrays.apply(rows, shifted, update.added, update.columns, update.modified)

@@ -63,10 +63,10 @@ class Restriction:
 class RestrictedTable(DerivedTable):
     """Some rows and columns of another table, which it follows.
 
-    Its row keys do not tell how many rows are left out: with a condition, rows have keys of their own, without gaps,
-    in the order of the rows. Where row keys of the other table are positions, so are its own. Rows of a keyed table
-    keep their keys as they do there; those that come later take free ones, or come behind. It has the name of the other
-    table, and of its attributes none that could speak of what is left out.
+    Its row keys do not tell how many rows are left out: with a condition, rows have keys of their own. These have no
+    gaps, and are in the order of the rows. Where row keys of the other table are positions, so are its own. Of a keyed
+    table each row keeps its own key as long as it is shown; a row that comes takes a free one, or the next one behind
+    all others. It has the name of the other table, and of its attributes none that could speak of what is left out.
 
     Args:
         source: the table.
@@ -142,8 +142,8 @@ class Restrict(Operator):
             never have the keys of earlier ones.
         by_position: whether row ``i`` of the result takes the place of row ``i``, as it does in an input whose rows are
             replaced: which keys they had there depends on the rows that are left out.
-        keeps_keys: whether each row keeps its key in an input without shifts, whose row keys lie close together and say
-            nothing by their order.
+        keeps_keys: whether each row keeps its key. The input must have no shifts, and row keys that lie close together;
+            their order says nothing.
 
     Attributes:
         readable: the rows that can be read: those of the result, or more.
@@ -234,7 +234,7 @@ class Restrict(Operator):
         return self._numbered(version, RowSet.flat(self._next), own, appended.numbering())
 
     def _is_out_of_order(self, update: TableUpdate) -> bool:
-        """Whether a row has left, or has come before others."""
+        """Whether a row has left, or has come before others: keys without gaps would change."""
         return bool(update.removed) or bool(
             update.added and self._rows and update.added.first_key < self._rows.last_key
         )

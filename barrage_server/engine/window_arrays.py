@@ -60,11 +60,12 @@ class WindowArrays:
         """Bytes of the arrays."""
         return _bytes(self._arrays)
 
-    def fits(self, added: RowSet, columns: Sequence[pa.Array], modified: _Modified) -> bool:
-        """Whether rows and bytes stay few when these values come."""
-        if self._rows.size + added.size > _MOST_ROWS:
+    def fits(self, stayed: RowSet, added: RowSet, columns: Sequence[pa.Array], modified: _Modified) -> bool:
+        """Whether rows and bytes stay few when these values come; of the present rows, ``stayed`` stay."""
+        if stayed.size + added.size > _MOST_ROWS:
             return False
-        return self.nbytes + _bytes(columns) + _bytes([values for _, values in modified.values()]) <= _MOST_BYTES
+        before = self.nbytes if stayed else 0  # those of some rows are not known, and are counted as all
+        return before + _bytes(columns) + _bytes([values for _, values in modified.values()]) <= _MOST_BYTES
 
     def apply(
         self, stayed: RowSet, shifted: RowSetShiftData, added: RowSet, columns: Sequence[pa.Array], modified: _Modified

@@ -410,7 +410,7 @@ class _Builder:
             given = ", ".join(
                 ("a literal " if value.is_literal else "") + value.kind.name for value in values[is_method:]
             )
-            takes = " or ".join(f"({each.shown(is_method)})" for each in builtin.signatures)
+            takes = builtin.shown(values[0].kind if is_method else None)
             receiver = f" of {_an(values[0].kind)}" if is_method else ""
             hint = "" if is_method or not any(value.kind is STRING for value in values) else function_hint(builtin.name)
             raise self._text.error(

@@ -88,25 +88,11 @@ class Signature:
         kinds: list[Kind] = []
         converters: list[Kernel | None] = []
         for parameter, (kind, is_literal, _) in zip(wanted, arguments, strict=True):
-            if isinstance(parameter, Fixed):
-                if not is_literal or convert(kind, parameter.kind) is None:
-                    return None
-                kinds.append(parameter.kind)
-                converters.append(None)
-            elif isinstance(parameter, Family):
-                if not parameter.takes(kind):
-                    return None
-                kinds.append(kind)
-                converters.append(None)
-            elif kind is NULL:
-                kinds.append(parameter)
-                converters.append(lambda _, target=parameter: _null(target))
-            else:
-                converter = convert(kind, parameter)
-                if converter is None:
-                    return None
-                kinds.append(parameter)
-                converters.append(None if kind == parameter else converter)
+            taken = _taken(parameter, kind, is_literal)
+            if taken is None:
+                return None
+            kinds.append(taken[0])
+            converters.append(taken[1])
         try:
             result = self.result if isinstance(self.result, Kind) else self.result(tuple(kinds))
         except TypeError:
@@ -143,6 +129,28 @@ class Builtin:
     def match(self, arguments: Sequence[tuple[Kind, bool, Any]]) -> Match | None:
         """How a call is made; ``None`` if no signature fits."""
         return next((match for each in self.signatures if (match := each.match(arguments)) is not None), None)
+
+    def shown(self, receiver: Kind | None) -> str:
+        """What it takes, as text: of a method, what it takes for a receiver of that kind."""
+        is_method = receiver is not None
+        fitting = [
+            each
+            for each in self.signatures
+            if receiver is None or _taken(each.parameters[0], receiver, is_literal=True) is not None
+        ]
+        return " or ".join(dict.fromkeys(f"({each.shown(is_method)})" for each in fitting or self.signatures))
+
+
+def _taken(parameter: Parameter, kind: Kind, is_literal: bool) -> tuple[Kind, Kernel | None] | None:
+    """The kind that a parameter has for an argument, and what converts it; ``None`` if it does not take it."""
+    if isinstance(parameter, Fixed):
+        return (parameter.kind, None) if is_literal and convert(kind, parameter.kind) is not None else None
+    if isinstance(parameter, Family):
+        return (kind, None) if parameter.takes(kind) else None
+    if kind is NULL:
+        return parameter, lambda _: _null(parameter)
+    converter = convert(kind, parameter)
+    return None if converter is None else (parameter, None if kind == parameter else converter)
 
 
 def _null(kind: Kind) -> Any:

@@ -44,8 +44,14 @@ class WaitingRows:
         return self._parts[0][0]
 
     def take(self, chosen: npt.NDArray[np.bool_] | None = None) -> tuple[RowSet, Int64Array]:
-        """Give those that are ``chosen``, or all: the rows, and for each the last row of its group when it came. They
-        do not wait then.
+        """Take out the rows that are ``chosen``, or all: they do not wait any more.
+
+        Args:
+            chosen: one flag for each of :attr:`keys`.
+
+        Returns:
+            The rows, and for each the last row of its group when it came.
+
         """
         keys, behind = self._joined()
         self._parts = [] if chosen is None else [(keys[~chosen], behind[~chosen])]

@@ -1,4 +1,4 @@
-"""Neighbours of a plan that one table can compute."""
+"""Filters of filters in a plan, which one table can compute."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def filters_together(plan: Plan) -> Plan:
 
 
 def _filter_above(plan: Plan, number: int) -> int | None:
-    """The number of the filter whose rows a filter may choose from by itself; ``None`` where there is none."""
+    """The number of the filter that has the input of filter ``number`` as its result, if one filter can do both."""
     step = plan.steps[number]
     if not isinstance(step.operation, Where) or any(map(_reads_positions, step.operation.conditions)):
         return None

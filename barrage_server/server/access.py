@@ -175,8 +175,14 @@ class AccessControl:
             )
 
     def get(self, principal: Principal, name: str, *rights: Right) -> Table:
-        """The table of that name, or the part of it that the principal sees, for what needs these rights, or any right
-        when none is given. May take as long as it takes to read the table; see :meth:`takes_long`.
+        """The table of that name, or the part of it that the principal sees.
+
+        May take as long as it takes to read the table; see :meth:`takes_long`.
+
+        Args:
+            principal: the caller.
+            name: the name of the table.
+            rights: those that the principal must have on it; any one is enough when none is given.
 
         Raises:
             UnknownTableError: there is no such table, or the principal has no right on it, or sees nothing of it.
@@ -261,8 +267,9 @@ class AccessControl:
             self._check_seen(principal, source_of(table), restriction)
 
     def tables(self, principal: Principal, right: Right = Right.LIST) -> tuple[Table, ...]:
-        """The tables on which ``principal`` has that right, by name; parts of them where it sees no more, which may
-        take as long as it takes to read them.
+        """The tables on which ``principal`` has that right, by name.
+
+        Where it sees only a part of a table, the part, which may take as long as it takes to read the table.
         """
         tables = self._whole(principal, right)
         if not self._restricts:
@@ -270,8 +277,10 @@ class AccessControl:
         return tuple(seen for table in tables if (seen := self.part(principal, table)) is not None)
 
     def named(self, principal: Principal, right: Right = Right.LIST) -> tuple[Table, ...]:
-        """The same tables, whole: for their names alone. Quick: a table of which a function of a role shows a part is
-        left out unless that part is there, because it may fail; :meth:`call_functions` makes such parts.
+        """The tables of :meth:`tables`, whole: for their names alone.
+
+        Quick. A table of which a function of a role shows a part is left out unless that part is there,
+        because the function may fail; :meth:`call_functions` makes such parts.
         """
         tables = self._whole(principal, right)
         if not self._restricts:
@@ -279,8 +288,9 @@ class AccessControl:
         return tuple(table for table in tables if self._has_name(principal, table))
 
     def call_functions(self, principal: Principal, right: Right = Right.LIST) -> None:
-        """Make the parts of tables that functions of roles show, for :meth:`named`. May take as long as it takes to
-        read these tables.
+        """Make the parts of tables that functions of roles show, for :meth:`named`.
+
+        May take as long as it takes to read these tables.
         """
         if self._restricts:
             for table in self._whole(principal, right):

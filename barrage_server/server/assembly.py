@@ -49,8 +49,9 @@ def assemble(
     has_console: bool = False,
     graph: UpdateGraph | None = None,
 ) -> ServerState:
-    """The state of a server, with the tables and the ledger of its data directory. The arguments are the server's;
-    ``graph`` is one that is there already.
+    """The state of a server, with the tables and the ledger of its data directory.
+
+    The arguments are the server's; ``graph`` is one that is there already.
 
     Raises:
         JournalError, AlreadyExistsError, ReadOnlyError, InvalidRequestError: the data directory cannot be used.

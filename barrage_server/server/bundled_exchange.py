@@ -176,8 +176,9 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
     # On any thread.
 
     def replace(self, following: ExchangeState) -> None:
-        """Go on with another subscription to the same table, as soon as no update is half sent: the stream then begins
-        anew. Closes it if the stream has ended.
+        """Go on with another subscription to the same table, once no update is half sent.
+
+        The stream then begins anew. ``following`` is closed if the stream has ended.
         """
         with self._bundling:
             skipped = [following]

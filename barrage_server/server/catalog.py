@@ -353,8 +353,9 @@ class Catalog:
         return table
 
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> TableExchanged:
-        """What serves a new table in the place of ``before``, as the same table to publishers; its subscribers
-        subscribe again. Within :meth:`making` of the name.
+        """The note that serves a new table in the place of ``before``.
+
+        To publishers it is the same table; subscribers subscribe again. Within :meth:`making` of the name.
         """
         name = before.name
 

@@ -191,8 +191,9 @@ class Endpoints:
         return self._deephaven
 
     def open_pages(self, port: int | None, names: Collection[str]) -> None:
-        """Let pages come: those of notebooks, and those of browsers with a port for them, which serves Deephaven's
-        JavaScript API too where it is served at all.
+        """Serve pages: those of notebooks, and those of browsers if there is a port for them.
+
+        That port serves Deephaven's JavaScript API too, if the server has a port for Deephaven's clients.
 
         Args:
             port: where; 0 takes a free one; ``None``: no port for browsers.

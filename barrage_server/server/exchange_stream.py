@@ -101,8 +101,9 @@ class ExchangeStream(OpenStream):
         return report is not None
 
     def known_table(self, request: StreamRequest) -> Table | None:
-        """The table of a request without a ticket, or with one for the same result, from an earlier request; ``None``
-        where it must be looked up.
+        """The table of an earlier request, if it is that of this one; ``None``: it must be looked up.
+
+        It is for a request without a ticket, and for one with a ticket of the same result.
         """
         if not request.ticket:
             return self.exchange_state.table

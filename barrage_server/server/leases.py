@@ -38,8 +38,10 @@ class _Lease:
 
 
 class Leases:
-    """Results by ticket. The results of one plan are a lease: it ends when no call has named one of its tickets for
-    a time, when all are released, or with the credentials of its caller. Methods may be called from any thread.
+    """Results by ticket. Methods may be called from any thread.
+
+    The results of one plan are a lease: it ends when no call has named one of its tickets for a time, when all are
+    released, or with the credentials of its caller.
 
     A ticket is a secret, and good for the caller that it was made for: to others it is unknown.
 

@@ -1,6 +1,6 @@
-"""A page over ``pyarrow.flight``: the handler's thread reads, threads of the dispatcher write, the pages' event loop
-does the rest.
+"""A page over ``pyarrow.flight``.
 
+The handler's thread reads, threads of the dispatcher write, the pages' event loop does the rest.
 See :mod:`barrage_server.server.exchange` for why one thread cannot do both.
 """
 

@@ -16,8 +16,9 @@ __all__ = ["Pages"]
 
 
 class Pages:
-    """Starts what pages share when the first one comes: a server without pages has no thread for them. Methods may be
-    called from any thread.
+    """Starts what pages share, when the first one comes.
+
+    A server without pages has no thread for them. Methods may be called from any thread.
 
     Args:
         server_state: the server's state.

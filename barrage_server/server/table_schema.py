@@ -14,8 +14,9 @@ _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
 
 
 def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
-    """Whether a schema has at most this number of fields, at all depths, and of entries of metadata. Reads few more
-    than that.
+    """Whether a schema has at most so many fields, at all depths, and entries of metadata.
+
+    Reads few more than that.
     """
     if count_fields(schema, fields) > fields:
         return False

@@ -104,8 +104,9 @@ class ViewportGroup:
         return None if index is None else GroupMessage(change, index)
 
     def known(self, member: object, first_step: int, last_step: int) -> GroupMessage | None:
-        """The message to ``member`` about the change from ``first_step`` to ``last_step``; ``None`` where it was not
-        built for the group yet, or not with this member.
+        """The message to ``member`` about the change from ``first_step`` to ``last_step``, if there is one already.
+
+        ``None``: it was not built for the group yet, or without this member.
         """
         change = self._changes.get((first_step, last_step))
         index = None if change is None else change.members.of.get(member)

@@ -101,8 +101,9 @@ class Intake:
         return columns
 
     def take_values(self, batch: pa.RecordBatch) -> list[pa.Array] | None:
-        """The values of each column, where a batch has one list per column as most do, and there is no limit.
-        ``None``: :meth:`take_columns` must take the batch, or refuse it.
+        """The values of each column of a batch with one list per column, as most have.
+
+        ``None``: there is a limit, or the batch is another one; :meth:`take_columns` must take it, or refuse it.
         """
         found = None if self._one_list is None else self._one_list.read(batch)
         if found is None or found[1] > MOST_BATCH_BYTES:

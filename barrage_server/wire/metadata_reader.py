@@ -1,4 +1,4 @@
-"""The messages of one stream of updates, which are usually laid out as an earlier one."""
+"""Decoding the messages of one stream of updates, most of which are laid out as an earlier one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ _FIELDS: Final[tuple[tuple[str, int, Callable[[bytes], Any]], ...]] = (
 
 
 class MetadataReader:
-    """Decodes the app_metadata of one stream. Of a message that is laid out as an earlier one, and differs from it in
-    the bytes of numbers and row sets only, just those are decoded, and those that are equal are the same objects.
+    """Decodes the app_metadata of one stream.
+
+    A message that is laid out as an earlier one differs from it in the bytes of numbers and row sets only. Just these
+    are decoded, and row sets whose bytes are equal are the same objects.
     """
 
     __slots__ = ("_count", "_frames", "_vain")

@@ -40,11 +40,10 @@ class OneListReader:
         self._widths = [fixed_width(data_type) if data_type.id in FIXED else 0.0 for data_type in values]
 
     def read(self, batch: pa.RecordBatch) -> tuple[list[pa.Array], int] | None:
-        """The values of each column, and their bytes in plain form; ``None`` where a batch is not as it usually is,
-        or is damaged.
+        """The values of each column, and their bytes in plain form.
 
-        All columns must be one list of fixed-width values without nulls, or of texts or bytes, and nothing else may lie
-        in their arrays.
+        All columns must be one list of fixed-width values without nulls, or of ASCII texts or bytes without nulls, and
+        nothing else may lie in their arrays. ``None``: the batch is another one, or damaged.
         """
         columns = batch.columns
         if batch.num_rows != 1 or len(columns) != len(self._types):

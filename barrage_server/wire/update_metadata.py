@@ -147,8 +147,9 @@ class MetadataFrame:
         return wrap(BarrageMessageType.BarrageUpdateMetadata, self._head + _nodes(modified))
 
     def halves(self, modified: Sequence[bytes], column: int) -> tuple[bytes, bytes]:
-        """What of :meth:`around` lies before the row set of one column, and after it. It is the same for other row sets
-        of this length, where the same columns have equal ones.
+        """The bytes of :meth:`around` before the row set of one column, and those after it.
+
+        They are the same for other row sets of this length, where the same columns have equal ones.
         """
         numbers: dict[bytes, int] = {}
         tables = tuple([numbers.setdefault(data, len(numbers)) for data in modified])

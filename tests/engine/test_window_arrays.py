@@ -111,6 +111,22 @@ def test_many_bytes_go_to_cells() -> None:
     assert table.to_arrow()["s"].to_pylist() == texts.to_pylist() * 2
 
 
+def test_rows_that_are_replaced_by_as_many_stay_few() -> None:
+    """What counts is the window after the update: one of 2,000 rows may jump, and go on by half of them."""
+    table = ReplicaTable(UpdateGraph(), "t", pa.schema([("s", pa.string())]), is_window=True)
+    held = RowSet.empty()
+    for first, text in ((0, "x" * 1_500), (5_000, "y" * 1_500), (10_000, "z"), (11_000, "z")):
+        rows = RowSet.from_range(first, first + 1_999)
+        added = rows - held
+        table.apply(ReplicaUpdate(added, held - rows, columns=[pa.array([text] * added.size)]))
+        assert keeps_arrays(table.version)
+        assert table.to_arrow()["s"].to_pylist() == [text] * 2_000
+        held = rows
+    table.apply(ReplicaUpdate(RowSet.from_range(20_000, 20_099), columns=[pa.array(["z"] * 100)]))
+    assert not keeps_arrays(table.version)
+    assert table.size == 2_100
+
+
 def test_memory_is_that_of_the_rows_in_view() -> None:
     schema = pa.schema([("n", pa.int64())])
     table = ReplicaTable(UpdateGraph(), "t", schema, is_window=True)

@@ -41,7 +41,7 @@ def test_few_keys_and_many_give_the_same(step: int, size: int) -> None:
         a, b = (np.unique(random.integers(0, 2 * size, size) // step * step) for _ in range(2))
         if step == 3:  # as ranges of three
             a, b = (np.unique(np.concatenate([keys, keys + 1, keys + 2])) for keys in (a, b))
-        one, two, one_set, two_set = RowSet.from_keys(a), RowSet.from_keys(b), set(a.tolist()), set(b.tolist())
+        one, two = RowSet.from_keys(a), RowSet.from_keys(b)
         for one_form, two_form in ((one, two), (one | RowSet.from_keys([0, 2]), two - RowSet.from_keys([4]))):
             one_set, two_set = set(one_form.keys().tolist()), set(two_form.keys().tolist())
             assert (one_form | two_form).keys().tolist() == sorted(one_set | two_set)

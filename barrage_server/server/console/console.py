@@ -147,8 +147,9 @@ class Console:
             command.code = ""  # the queue still has it
 
     def give_up(self, command: Command) -> None:
-        """A command was told to stop, and does not: those that wait are not run, and there are no further ones until it
-        has ended.
+        """Run no other command until this one has ended, which was told to stop and does not.
+
+        Those that wait are not run at all.
         """
         with self._lock:
             if command not in self._commands:

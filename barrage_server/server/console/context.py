@@ -107,8 +107,11 @@ class ScriptContext:
                 raise
 
     def _register(self, operation: Operation) -> list[str]:
-        """Let formulas call the functions of scripts that the operation may name, and whose results have a type; those
-        that have none.
+        """Let formulas call the functions of scripts that the operation may name.
+
+        Returns:
+            The names of those whose results have no type: they cannot be called.
+
         """
         functions, text = self.graph.functions, repr(operation)
         untyped = []

@@ -133,8 +133,9 @@ class _Factory:
         key_cols: str | Sequence[str] | None = None,
         blink_table: bool = False,
     ) -> ScriptTable:
-        """A table that takes rows, from scripts and from clients: of columns and their types, or of those of a table,
-        whose rows it begins with.
+        """A table that takes rows from scripts and from clients.
+
+        It has the columns of ``col_defs``, or those of ``init_table``, whose rows it begins with.
         """
         if (col_defs is None) == (init_table is None):
             raise InvalidRequestError("input_table takes either col_defs or init_table.")
@@ -158,8 +159,9 @@ class _Factory:
 
 
 def script_builtins(context: ScriptContext, output: Output) -> dict[str, Any]:
-    """The built-in names of scripts: those of Python, but for an ``import`` that knows these modules, a ``print`` that
-    goes to ``output``, and what would wait for a keyboard.
+    """The built-in names of scripts: those of Python, with some differences.
+
+    ``import`` knows these modules, too, ``print`` writes to ``output``, and what would wait for a keyboard is refused.
     """
     modules = _modules(context)
 

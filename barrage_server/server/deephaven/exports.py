@@ -123,8 +123,9 @@ class Exports:
         return table
 
     def fail(self, number: int, reserved: asyncio.Future[Table], error: BaseException) -> None:
-        """What was reserved as ``number`` came to nothing: it is no export any more, and calls that ask for it get an
-        error that says why.
+        """End the reservation of ``number``, for which there will be no table.
+
+        It is no export any more, and calls that ask for it get an error that says why.
         """
         if self._defined.get(number) is not reserved:  # it was released, and its number perhaps used again
             return

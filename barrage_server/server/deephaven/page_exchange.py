@@ -184,8 +184,11 @@ class RawPageExchange(OpenStream):
     async def _at_endpoint(
         self, make: Callable[[], Coroutine[Any, Any, Result]], outcome: concurrent.futures.Future[Result]
     ) -> Result:
-        """The result of what ``make`` gives, on the event loop of the endpoint, which is put into ``outcome``.
-        ChannelClosedError: the call has ended.
+        """Await what ``make`` gives on the endpoint's event loop; its result is put into ``outcome``.
+
+        Raises:
+            ChannelClosedError: the call has ended.
+
         """
         try:
             self._loop.call_soon_threadsafe(self._start, make, outcome)

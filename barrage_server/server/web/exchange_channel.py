@@ -42,8 +42,9 @@ def checked_text(app_metadata: bytes | memoryview) -> str:
 
 
 class ExchangeChannel(PageChannel):
-    """Carries the frames of a page for an exchange, which reads them with :meth:`put` and writes them with ``write``.
-    To be made on the event loop of the pages.
+    """Carries the frames of a page for an exchange. To be made on the pages' event loop.
+
+    The exchange passes what the client sends to :meth:`put`, and is given what to send by ``write``.
 
     Args:
         principal: the caller.

@@ -102,8 +102,9 @@ class Page:
         self._writer.start(self._writer.refuse(error) if is_final else self._writer.close(error))
 
     def start_beat(self) -> None:
-        """Tell the page what is new about the tables, and that the server is there, unless it has not taken the last
-        one. Called once a second.
+        """Tell the page what is new about the tables, and that the server is there.
+
+        Not if it has not taken the last one. Called once a second.
         """
         if self._is_known and not self._writer.is_busy:
             self._writer.start(self._beat())

@@ -44,8 +44,10 @@ class PageLimits:
 
 
 class PageSession:
-    """Reads the messages of one page, in order. What is no message, or comes when it makes no sense, is an error that
-    ends the websocket; what is too much is a LimitError of its stream alone.
+    """Reads the messages of one page, in order.
+
+    What is no message, or comes when it makes no sense, is an error that ends the websocket; what is too much is a
+    LimitError of its stream alone.
 
     Args:
         limits: what the page may have open.
