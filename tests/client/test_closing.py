@@ -9,10 +9,9 @@ import pyarrow.flight as fl
 import pytest
 
 import barrage_server as bs
-from barrage_server.client import channel
 from tests.waiting import until
 
-FLIGHT_CLIENT = fl.FlightClient
+FLIGHT_CLIENT: Any = fl.FlightClient
 
 
 class Watch:
@@ -24,7 +23,7 @@ class Watch:
     def flight_client(self, *args: Any, **keywords: Any) -> fl.FlightClient:
         watch = self
 
-        class Watched(FLIGHT_CLIENT):
+        class Watched(FLIGHT_CLIENT):  # type: ignore[misc]  # pyarrow has no types
             def do_action(self, *args: Any) -> Any:
                 watch.begun.set()
                 assert watch.may_end.wait(20)
@@ -41,7 +40,7 @@ class Watch:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
-    monkeypatch.setattr(channel.flight, "FlightClient", watch.flight_client)
+    monkeypatch.setattr(fl, "FlightClient", watch.flight_client)
     return watch
 
 
