@@ -275,15 +275,18 @@ class Channel:
         return self._keep_alive.held() if self.login.has_session else self._probe.held()
 
     def close(self) -> None:
-        """Close the connection, and cancel its streams: Flight waits for them."""
+        """Close the connection, and cancel its streams: Flight waits for them.
+
+        A call that another thread makes meanwhile goes on; the connection closes when it ends.
+        """
         with self._lock:
             client, self._client, self._closed = self._client, None, True
             streams = list(self._streams)
         if self._pid == os.getpid():
             for stream in streams:
                 stream.cancel()
-        if client is not None and self._pid == os.getpid():
-            client.close()
+        # Its own ``close`` frees what calls of other threads use, which ends the process: who lets go last closes it.
+        del client
 
     def end_with_process(self, _timeout: float) -> None:
         """Close the connection, because the interpreter ends."""

@@ -309,6 +309,7 @@ class Dispatcher:
             try:
                 self._run_turn(scheduled)
             finally:
+                del scheduled  # it may leave while there is nothing to do
                 with self._lock:
                     self._busy_threads -= 1
 

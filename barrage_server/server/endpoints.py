@@ -168,12 +168,8 @@ class Endpoints:
             self.stranger_calls,
         )
 
-    def open_deephaven(
-        self, port: int | None, web_port: int | None, web_origins: Collection[str]
-    ) -> DeephavenEndpoint | None:
+    def open_deephaven(self, port: int | None, web_port: int | None, web_origins: Collection[str]) -> None:
         """Also listen for Deephaven's clients: on a port for gRPC, and one for websockets; ``None`` for none.
-
-        Returns the endpoint of gRPC, if there is one.
 
         Raises:
             UnavailableError: an address cannot be listened on.
@@ -182,13 +178,12 @@ class Endpoints:
 
         """
         if port is None and web_port is None:
-            return self._deephaven
+            return
         if self._deephaven is None:
             self._deephaven = self._grpc_endpoint("A port for Deephaven's clients needs")
         self._deephaven.open(port, web_port, web_origins)
         if self._deephaven.port is not None:
             self._grpc_ports.append(self._deephaven.port)
-        return self._deephaven
 
     def open_pages(self, port: int | None, names: Collection[str]) -> None:
         """Serve pages: those of notebooks, and those of browsers if there is a port for them.
@@ -276,6 +271,11 @@ class Endpoints:
         """The address of the page; ``None`` without it."""
         scheme = "http" if self._tls is None else "https"
         return self._second_uri(scheme, None if self._page is None else self._page.port)
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions of Deephaven's clients."""
+        return 0 if self._deephaven is None else self._deephaven.session_count
 
     @property
     def evicted(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVarTuple
@@ -25,16 +26,19 @@ class LoopCalls:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._waiting: deque[tuple[Callable[..., object], tuple[Any, ...], contextvars.Context]] = deque()
         self._is_awake = False  # the loop will look at what waits
 
     def soon(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call ``function(*arguments)`` on the loop. RuntimeError when the loop is closed."""
+        """Call ``function(*arguments)`` on the loop, in the context of the caller, which says what is logged there.
+
+        RuntimeError when the loop is closed.
+        """
         if asyncio._get_running_loop() is self._loop:  # it is awake
             self._loop.call_soon(function, *arguments)
             return
-        self._waiting.append((function, arguments))
-        if self._is_awake:
+        self._waiting.append((function, arguments, contextvars.copy_context()))
+        if self._is_awake and not self._loop.is_closed():
             return
         self._is_awake = True
         try:
@@ -47,8 +51,8 @@ class LoopCalls:
     def _pass_on(self) -> None:
         if self._waiting:
             for _ in range(len(self._waiting)):
-                function, arguments = self._waiting.popleft()
-                self._loop.call_soon(function, *arguments)
+                function, arguments, context = self._waiting.popleft()
+                self._loop.call_soon(function, *arguments, context=context)
             self._loop.call_soon(self._pass_on)  # look again after these
             return
         self._is_awake = False

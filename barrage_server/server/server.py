@@ -227,7 +227,7 @@ class Server:
             raise
         end_with_process(self, Ending.SERVER)
         try:
-            self._deephaven = self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
+            self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
             self._endpoints.open_pages(web_port, page_names)
         except BaseException:
             self.close(0.1)
@@ -499,12 +499,13 @@ class Server:
 
     def statistics(self) -> ServerStatistics:
         """The current statistics."""
-        deephaven = self._deephaven
+        # callers of the first port may ask before the others are open
+        endpoints = None if self._readiness.is_starting else self._endpoints
         return collected(
             self._server_state,
             uptime_seconds=time.monotonic() - self._started,
-            evicted=self._endpoints.evicted,
-            sessions=0 if deephaven is None else deephaven.session_count,
+            evicted=0 if endpoints is None else endpoints.evicted,
+            sessions=0 if endpoints is None else endpoints.sessions,
             exports=self._server_state.export_counts.total,
             followed=tuple(entry.statistics() for entry in self.followed),
         )

@@ -41,7 +41,14 @@ def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
 
     A fault is an exception of another tree, or an :class:`InternalError`, such as that of a user's function. The log
     has its traceback. That of a failed table was logged by its cycle, once for all subscribers.
+
+    It has no traceback: the frames hold what the call has worked on, and one that keeps the error would keep them all
+    until the garbage collector comes, which an idle process may never call.
     """
+    return _safe_error(error, doing, peer).with_traceback(None)
+
+
+def _safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     with _counts_lock:
         _counts[_public_class(error)] += 1
     if isinstance(error, AuthenticationError):

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from barrage_server.errors import LimitError, UnavailableError
 from barrage_server.process import start_thread
@@ -58,7 +58,7 @@ class Workers(Executor):
         with self._changed:
             if self._closed:
                 raise UnavailableError("The server is shutting down.")
-            self._add(_step(future, lambda: function(*args, **keywords)))
+            self._add(_Step(future, lambda: function(*args, **keywords)))
         return future
 
     def submit_if_free(self, function: Callable[[], Result]) -> Future[Result] | None:
@@ -72,7 +72,7 @@ class Workers(Executor):
             if self._closed or not is_free:
                 return None
             try:
-                self._add(_step(future, function))
+                self._add(_Step(future, function))
             except LimitError:
                 return None
         return future
@@ -117,18 +117,22 @@ class Workers(Executor):
             del call  # and with it what it worked on, while there is nothing to do
 
 
-def _step(future: Future[Result], function: Callable[[], Result]) -> Callable[[], None]:
-    """A step that sets the result of a future."""
-    context = contextvars.copy_context()  # what is logged there is about the same call
+class _Step(Generic[Result]):
+    """Sets the result of a future. Called once."""
 
-    def run() -> None:
+    def __init__(self, future: Future[Result], function: Callable[[], Result]) -> None:
+        self._future = future
+        self._function = function
+        self._context = contextvars.copy_context()  # what is logged there is about the same call
+
+    def __call__(self) -> None:
+        future = self._future
         if not future.set_running_or_notify_cancel():
             return
         try:
-            result = context.run(function)
+            result = self._context.run(self._function)
         except BaseException as error:  # it is raised where the future is waited for
             future.set_exception(error)
+            del self, future  # an error has this frame, which must not have the error: nobody may ever look at it
         else:
             future.set_result(result)
-
-    return run

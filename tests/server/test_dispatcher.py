@@ -181,6 +181,19 @@ def test_a_task_that_is_removed_while_it_waits_for_a_time_is_let_go(dispatcher: 
     assert held() is None
 
 
+def test_a_thread_that_waits_for_work_holds_no_task(dispatcher: Dispatcher) -> None:
+    def served() -> weakref.ref[Counting]:
+        task = Counting()
+        scheduled = dispatcher.add(task, ChangeSignal())
+        dispatcher.wake(scheduled)
+        until(lambda: task.turns)
+        dispatcher.remove(scheduled)
+        return weakref.ref(task)
+
+    held = served()
+    until(lambda: gc.collect() >= 0 and held() is None, 3, "the end of the task")  # threads end after 5 s
+
+
 def test_an_earlier_timer_is_served_before_a_later_one(dispatcher: Dispatcher) -> None:
     order: list[str] = []
 

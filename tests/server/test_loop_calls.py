@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barrage_server.log import about, call_facts
 from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.loop_calls import LoopCalls
 
@@ -111,6 +112,44 @@ def test_a_call_that_fails_keeps_no_other_from_running() -> None:
     assert done.wait(20)
     loop.stop()
     assert [type(failure) for failure in failures] == [ValueError]
+
+
+def test_each_call_has_the_context_of_its_caller() -> None:
+    loop = EventLoop("test-loop")
+    calls = LoopCalls(loop.loop)
+    is_busy, may_go_on, done = threading.Event(), threading.Event(), threading.Event()
+    seen: list[object] = []
+
+    def block() -> None:
+        is_busy.set()
+        assert may_go_on.wait(20)
+
+    with about({"table": "first"}):
+        calls.soon(block)
+    assert is_busy.wait(20)
+    for name in ("second", "third"):
+        with about({"table": name}):
+            calls.soon(lambda: seen.append(call_facts().get("table")))
+    calls.soon(lambda: seen.append(call_facts().get("table")))
+    calls.soon(done.set)
+    may_go_on.set()
+    assert done.wait(20)
+    loop.stop()
+    assert seen == ["second", "third", None]
+
+
+def test_a_loop_that_was_closed_before_it_looked_is_said() -> None:
+    loop = EventLoop("test-loop")
+    calls = LoopCalls(loop.loop)
+    loop.loop.call_soon_threadsafe(loop.loop.stop)  # it closes with the wake-up that comes next
+    for _ in range(1_000_000):
+        try:
+            calls.soon(int)
+        except RuntimeError:
+            break
+    loop.stop()
+    with pytest.raises(RuntimeError):
+        calls.soon(print)
 
 
 def test_a_closed_loop_is_said() -> None:

@@ -29,6 +29,7 @@ from barrage_server.errors import (
     UnsupportedTypeError,
 )
 from barrage_server.server import Limits, Server
+from barrage_server.server.endpoints import Endpoints
 from barrage_server.wire.protocol import TableKind
 from tests.server.conftest import SCHEMA
 from tests.server.follower import Follower
@@ -49,6 +50,20 @@ def test_each_kind_of_table_is_made_and_given_again(server: Server) -> None:
     assert server.ring_table("ring", SCHEMA, capacity=3) is made[2]
     assert server.table("blink") is made[3]
     assert [table.name for table in server.tables()] == ["append", "blink", "keyed", "replaced", "ring"]
+
+
+def test_who_asks_for_statistics_before_all_ports_are_open_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, told = Endpoints.open_deephaven, []
+
+    def asked(endpoints: Endpoints, *args: Any) -> None:
+        with bs.connect(endpoints.uri) as client:
+            told.append(client.statistics())
+        opened(endpoints, *args)
+
+    monkeypatch.setattr(Endpoints, "open_deephaven", asked)
+    with Server(deephaven_port=0) as server:
+        assert [figures["sessions"] for figures in told] == [0]
+        assert server.statistics().sessions == 0
 
 
 def test_another_table_under_a_name_that_is_taken_is_refused(server: Server) -> None:

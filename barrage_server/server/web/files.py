@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
+_METHODS: Final = ("GET", "HEAD")
+_NO_WEIGHT: Final = re.compile(r"[qQ]=0(\.0*)?")
 _INDEX: Final = "index.html"
 _STYLE_LINK: Final = b'<link rel="stylesheet" href="static/page.css">'
 _SCRIPT_LINK: Final = b'<script type="module" src="static/page.js"></script>'
@@ -116,19 +119,37 @@ def page_file(path: str) -> PageFile | None:
 
 def response(request: Request, file: PageFile) -> Response:
     """The answer to a request for a file: nothing new, or its bytes, compressed for who reads that."""
+    method = getattr(request, "method", "GET")  # versions of the library before 16 take no other
+    if method not in _METHODS:
+        refused = text_response(HTTPStatus.METHOD_NOT_ALLOWED, "The page is read, with GET or HEAD.")
+        refused.headers["Allow"] = ", ".join(_METHODS)
+        return refused
     headers = Headers(_HEADERS)
     headers["Content-Security-Policy"] = file.policy
     headers["ETag"] = file.tag
     headers["Cache-Control"] = "no-cache"  # ask each time: what is unchanged is not sent again
-    if file.tag in request.headers.get_all("If-None-Match"):
+    headers["Vary"] = "Accept-Encoding"
+    known = ",".join(request.headers.get_all("If-None-Match")).split(",")
+    if file.tag in (tag.strip().removeprefix("W/") for tag in known):  # a proxy that compresses makes it a weak one
         return _answer(HTTPStatus.NOT_MODIFIED, headers, b"")
     body = file.plain
     headers["Content-Type"] = file.content_type
-    headers["Vary"] = "Accept-Encoding"
-    if any("gzip" in accepted for accepted in request.headers.get_all("Accept-Encoding")):
+    if _reads_gzip(request):
         body = file.compressed
         headers["Content-Encoding"] = "gzip"
-    return _answer(HTTPStatus.OK, headers, body)
+    answer = _answer(HTTPStatus.OK, headers, body)
+    if method == "HEAD":
+        answer.body = b""
+    return answer
+
+
+def _reads_gzip(request: Request) -> bool:
+    """Whether it names gzip, with a weight that is not 0."""
+    for named in ",".join(request.headers.get_all("Accept-Encoding")).split(","):
+        coding, _, weight = named.partition(";")
+        if coding.strip().lower() == "gzip":
+            return not _NO_WEIGHT.fullmatch(weight.strip())
+    return False
 
 
 def text_response(status: HTTPStatus, text: str) -> Response:

@@ -119,7 +119,8 @@ class PageStreams:
         opening.task.add_done_callback(lambda _: self._give_up(opening))
 
     def _give_up(self, opening: _Opening) -> None:
-        """The opening of a stream was cancelled before it had begun."""
+        """The opening of a stream has ended; it may have been cancelled before it had begun."""
+        del opening.task  # one that was cancelled keeps its frames, which have the opening
         if self._opening.pop(opening.stream, None) is not None:
             self._session.ended(opening.stream)
             self._writer.start(self._writer.tell_ended(opening.stream, None))

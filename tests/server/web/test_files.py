@@ -7,10 +7,12 @@ import gzip
 import hashlib
 import http.client
 import re
+import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
+from websockets.http11 import Request
 
 import barrage_server as bs
 
@@ -21,10 +23,10 @@ def server() -> Iterator[bs.Server]:
         yield made
 
 
-def get(server: bs.Server, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+def get(server: bs.Server, path: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
     address = urlsplit(server.web_uri or "")
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
-    connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
     found = answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
     connection.close()
@@ -78,10 +80,36 @@ def test_what_is_unchanged_is_not_sent_again(server: bs.Server, path: str) -> No
     status, again, body = get(server, path, If_None_Match=headers["etag"])
     assert (status, body) == (304, b"")
     assert policy_of(again) == policy_of(headers)
+    assert again["vary"] == headers["vary"] == "Accept-Encoding"
+    for known in (f"W/{headers['etag']}", f'"other", {headers["etag"]}'):
+        assert get(server, path, If_None_Match=known)[0] == 304
+    assert get(server, path, If_None_Match='"other"')[0] == 200
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/static/", "/static/../door.py", "/static/%2e%2e/door.py", "//", "/live"]
+    ("accepted", "is_compressed"),
+    [("br;q=0.5, GZIP;q=0.1", True), ("gzip;q=0, identity", False), ("gzip;q=0.00", False), ("x-gzip-not", False)],
+)
+def test_what_is_not_read_is_not_sent(server: bs.Server, accepted: str, is_compressed: bool) -> None:
+    assert ("content-encoding" in get(server, "/", Accept_Encoding=accepted)[1]) is is_compressed
+
+
+@pytest.mark.skipif(not hasattr(Request, "method"), reason="this version of the library takes GET only")
+def test_the_page_is_read_and_nothing_else_is_done_with_it(server: bs.Server) -> None:
+    address = urlsplit(server.web_uri or "")
+    with socket.create_connection((address.hostname, address.port), timeout=10) as raw:
+        raw.sendall(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: raw.recv(1 << 16), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200") and not body
+    assert f"Content-Length: {get(server, '/')[1]['content-length']}".encode() in head
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        status, headers, _ = get(server, "/", method=method)
+        assert (status, headers["allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing", "/static/", "/static/../door.py", "/static/%2e%2e/door.py", "//", "/live"],
 )
 def test_nothing_else_is_there(server: bs.Server, path: str) -> None:
     assert get(server, path)[0] == 404
