@@ -368,7 +368,7 @@ def test_a_call_that_is_about_to_log_in_is_not_ended() -> None:
 
 def test_a_stream_ends_when_its_credentials_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("barrage_server.server.server.Authentication", partial(Authentication, clock=lambda: now[0]))
+    monkeypatch.setattr("barrage_server.server.options.Authentication", partial(Authentication, clock=lambda: now[0]))
     secret = {"t": Principal("brief", expires=3600.0)}
 
     def authenticate(credentials: Credentials) -> Principal:

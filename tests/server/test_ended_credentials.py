@@ -112,7 +112,7 @@ def test_a_stream_ends_with_its_credentials_in_bounded_time(
 ) -> None:
     start = datetime.now(UTC).replace(microsecond=0)
     now = [start.timestamp()]
-    monkeypatch.setattr("barrage_server.server.server.Authentication", partial(Authentication, clock=lambda: now[0]))
+    monkeypatch.setattr("barrage_server.server.options.Authentication", partial(Authentication, clock=lambda: now[0]))
     path = tmp_path / "credentials.toml"
     path.write_text(entry("brief", start + LIFE) + entry("lasting"))
     options, follow = WAYS[way]
