@@ -39,8 +39,8 @@ def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bidi]:
 
 
 @pytest.fixture
-def tab(firefox: Bidi) -> Iterator[Tab]:
-    """A tab in which nothing may fail."""
+def tab(firefox: Bidi, server: bs.Server) -> Iterator[Tab]:
+    """A tab in which nothing may fail, until it is looked at: the server ends later."""
     firefox.problems.clear()
     yield Tab(cast("Page", firefox))
     assert firefox.evaluate("problems") == []
