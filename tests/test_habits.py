@@ -31,7 +31,7 @@ PRIVATE: dict[str, tuple[set[str], str]] = {
         "reads the figures without a port, and puts a server into a phase that is short",
     ),
     "server/test_web_tokens.py": ({"_NoPlainRedirect"}, "has the redirects followed that its opener makes"),
-    "server/web/test_results_of_pages.py": ({"_opened"}, "has a page leave while it is told of the table that it opens"),
+    "server/web/test_results_of_pages.py": ({"_opened"}, "has a page leave while it is told of what it opens"),
     "server/test_durability.py": (
         {"_server_state", "_show"},
         "has a checkpoint made now, which a server does when it sees fit",
