@@ -14,9 +14,9 @@ _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
 
 
 def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
-    """Whether a schema has at most so many fields, at all depths, and entries of metadata.
+    """Whether a schema has at most ``fields`` fields, nested ones included, and ``entries`` entries of metadata.
 
-    Reads few more than that.
+    Stops counting soon after a limit is passed.
     """
     if count_fields(schema, fields) > fields:
         return False

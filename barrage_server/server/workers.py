@@ -133,6 +133,7 @@ class _Step(Generic[Result]):
             result = self._context.run(self._function)
         except BaseException as error:  # it is raised where the future is waited for
             future.set_exception(error)
-            del self, future  # an error has this frame, which must not have the error: nobody may ever look at it
+            # The error's traceback holds this frame: with the future, both would wait for the garbage collector.
+            del self, future
         else:
             future.set_result(result)

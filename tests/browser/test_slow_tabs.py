@@ -83,7 +83,7 @@ def test_a_tab_at_a_twentieth_of_its_speed_says_how_old_it_is_and_keeps_no_memor
         return int(usage["usedSize"] + usage.get("backingStorageSize", 0))
 
     def publish_while_painted(updates: int, frames: int) -> None:
-        """Publish, until the tab has painted so many frames since, at the least."""
+        """Publish at least ``updates`` updates, and go on until the tab has painted ``frames`` more frames."""
         begun = tab.look().frames
         published = 0
         while published < updates or tab.look().frames < begun + frames:

@@ -324,12 +324,8 @@ def test_rows_in_the_order_of_time_need_no_places(monkeypatch: pytest.MonkeyPatc
     assert any(row[-1] == -1.0 for row in plain_rows(made))
 
 
-def test_no_more_rows_wait_than_get_places_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cycle that needs all of them must not take long."""
-    left, right = tables()
-    right.upsert(quoted_in(in_time(0, 100, 5, 2)))
-    left.upsert(in_time(0, 100, 5, 1))
-    made = left.aj(right, ["sym", "time >= quoted"], "bid")
+def rows_that_get_places(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each change of an order from now on gives places; it grows with them."""
     taken: list[int] = []
     change = OrderIndex.change
 
@@ -338,6 +334,16 @@ def test_no_more_rows_wait_than_get_places_in_a_moment(monkeypatch: pytest.Monke
         return change(self, gone, new, *rest)
 
     monkeypatch.setattr(OrderIndex, "change", counted)
+    return taken
+
+
+def test_no_more_rows_wait_than_get_places_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cycle that needs all of them must not take long."""
+    left, right = tables()
+    right.upsert(quoted_in(in_time(0, 100, 5, 2)))
+    left.upsert(in_time(0, 100, 5, 1))
+    made = left.aj(right, ["sym", "time >= quoted"], "bid")
+    taken = rows_that_get_places(monkeypatch)
     for cycle in range(1, 6):
         left.upsert(in_time(30_000 * cycle, 30_000, 5, cycle))
     assert len(taken) > 1
@@ -353,14 +359,7 @@ def test_rows_that_wait_get_places_in_turns_by_group(monkeypatch: pytest.MonkeyP
     right.upsert(quoted_in(in_time(0, 100, 40, 2)))
     left.upsert(in_time(0, 100, 40, 1))
     made = left.aj(right, ["sym", "time >= quoted"], "bid")
-    taken: list[int] = []
-    change = OrderIndex.change
-
-    def counted(self: OrderIndex, gone: Any, new: Any, *rest: Any) -> Any:
-        taken.append(len(new))
-        return change(self, gone, new, *rest)
-
-    monkeypatch.setattr(OrderIndex, "change", counted)
+    taken = rows_that_get_places(monkeypatch)
     for cycle in range(1, 31):
         with left.graph.cycle():
             right.upsert(quoted_in(in_time(100 * cycle, 100, 40, 100 + cycle)))

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.errors import WireFormatError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.wire import metadata_reader
 from barrage_server.wire.metadata import BarrageMessage, UpdateMetadata, decode_message
 from barrage_server.wire.metadata_reader import MetadataReader
+from tests.wire.reading import read_or_none
 from tests.wire.test_metadata import MESSAGES, updates
 
 ROWS = RowSet.from_range(300, 399)
@@ -33,21 +33,6 @@ MOVED = UpdateMetadata(
 )
 
 
-def _read(reader: MetadataReader, data: bytes) -> BarrageMessage | None:
-    """What it gives; None where the bytes are damaged."""
-    try:
-        return reader.read(data)
-    except WireFormatError:
-        return None
-
-
-def _anew(data: bytes) -> BarrageMessage | None:
-    try:
-        return decode_message(data)
-    except WireFormatError:
-        return None
-
-
 @given(st.lists(MESSAGES, max_size=8))
 def test_any_messages(messages: list[BarrageMessage]) -> None:
     reader = MetadataReader()
@@ -61,7 +46,7 @@ def test_damaged_messages(message: UpdateMetadata, changes: list[tuple[int, int]
     for place, byte in changes:
         reader.read(message.encode())
         data[place % len(data)] = byte
-        assert _read(reader, bytes(data)) == _anew(bytes(data))
+        assert read_or_none(reader.read, bytes(data)) == read_or_none(decode_message, bytes(data))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 40), st.integers(0, 99)), max_size=8))

@@ -9,32 +9,17 @@ from barrage_flatbuf.BarrageMessageType import BarrageMessageType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.errors import WireFormatError
 from barrage_server.rowset import RowSet, encode_row_set
 from barrage_server.wire import request_reader
 from barrage_server.wire.metadata import BarrageMessage, SubscriptionOptions, SubscriptionRequest, decode_message
 from barrage_server.wire.request_reader import RequestReader
 from barrage_server.wire.wrapper import wrap
+from tests.wire.reading import read_or_none
 from tests.wire.test_metadata import SNAPSHOTS, SUBSCRIPTIONS
 
 REQUEST = SubscriptionRequest(
     b"s/t", (0, 2), RowSet.from_range(300, 399), SubscriptionOptions(columns_as_list=True), False, b"token"
 )
-
-
-def _read(reader: RequestReader, data: bytes) -> BarrageMessage | None:
-    """What it gives; None where the bytes are damaged."""
-    try:
-        return reader.read(data)
-    except WireFormatError:
-        return None
-
-
-def _anew(data: bytes) -> BarrageMessage | None:
-    try:
-        return decode_message(data)
-    except WireFormatError:
-        return None
 
 
 @given(st.lists(SUBSCRIPTIONS | SNAPSHOTS, max_size=8))
@@ -50,7 +35,7 @@ def test_damaged_requests(request_: SubscriptionRequest, changes: list[tuple[int
     for place, byte in changes:
         reader.read(request_.encode())
         data[place % len(data)] = byte
-        assert _read(reader, bytes(data)) == _anew(bytes(data))
+        assert read_or_none(reader.read, bytes(data)) == read_or_none(decode_message, bytes(data))
 
 
 def test_of_a_moved_viewport_nothing_else_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
