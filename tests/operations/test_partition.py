@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.undo import Undo
-from barrage_server.operations import partition as module
+from barrage_server.operations.group_numbers import GroupNumbers, rows_of_groups
 from barrage_server.operations.partition import Partition
 from tests.operations.oracle import Watch, cells_of, plain_rows
 from tests.operations.pairs import FORMS, KINDS, key_of
+
+FINDING = "barrage_server.operations.partition.rows_of_groups"
 
 
 def prices(**rows: float) -> KeyedTable:
@@ -110,7 +112,7 @@ def test_what_makes_the_constituents_fails_with_all_of_them(monkeypatch: pytest.
     parted = table.partition_by("sym")
     first, second = parted.constituents
     with monkeypatch.context() as patch:
-        patch.setattr(module.GroupNumbers, "follow", lambda *_: 1 / 0)
+        patch.setattr(GroupNumbers, "follow", lambda *_: 1 / 0)
         put(table, a1=3)
     assert first.failure is not None and second.failure is not None
     put(table, a1=4, b2=5)
@@ -132,10 +134,9 @@ def test_cycles_while_constituents_start(kind: Any, form: str, seed: int, by: li
     table = FORMS[form](source.table)
     parted = table.partition_by([table.schema.names[number] for number in by])
     watches: dict[Any, Watch] = {}
-    found = module.rows_of_groups
 
     def found_late(*arguments: Any) -> Any:
-        rows = found(*arguments)
+        rows = rows_of_groups(*arguments)
         for _ in range(chance.randrange(3)):
             source.change(chance)
         return rows
@@ -143,7 +144,7 @@ def test_cycles_while_constituents_start(kind: Any, form: str, seed: int, by: li
     for _ in range(8):
         source.change(chance)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "rows_of_groups", found_late)
+            patch.setattr(FINDING, found_late)
             made = parted.constituents
         for each in made:
             if each.size:
@@ -228,13 +229,13 @@ def test_many_constituents_are_made_together(monkeypatch: pytest.MonkeyPatch) ->
     table.append({"sym": [f"{number % 300}" for number in range(900)], "n": list(range(900))})
     parted = table.partition_by("sym")
     known = parted.get_constituent("7")
-    found, calls = module.rows_of_groups, list[int]()
+    calls: list[int] = []
 
     def counted(version: Any, groups: Any) -> Any:
         calls.append(len(groups))
-        return found(version, groups)
+        return rows_of_groups(version, groups)
 
-    monkeypatch.setattr(module, "rows_of_groups", counted)
+    monkeypatch.setattr(FINDING, counted)
     made = parted.constituents
     assert calls == [299] and made[7] is known
     assert [plain_rows(each) for each in made] == [
