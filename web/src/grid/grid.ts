@@ -1,7 +1,7 @@
 // The grid: a canvas, its scroll bars and its accessible mirror over one open view.
 
 import type { Column } from "../cells/column.ts";
-import type { Format } from "../cells/text.ts";
+import type { Format } from "../cells/format.ts";
 import type { TableWindow } from "../window/window.ts";
 import { AcrossScroll } from "./across.ts";
 import { Sheet } from "./canvas.ts";
@@ -164,6 +164,7 @@ export class Grid implements GestureTarget, KeyTarget {
     this.invalidate();
   }
 
+  /** How numbers are shown in columns without a format of their own; undefined: exactly. */
   setFormat(format: Format | undefined): void {
     this.type.setFormat(format);
     this.learnt = false;
@@ -200,6 +201,12 @@ export class Grid implements GestureTarget, KeyTarget {
     this.invalidate();
   }
 
+  /** How numbers of a column, by its number in the schema, are shown; undefined: as in all others. */
+  formatColumn(column: number, format: Format | undefined): void {
+    this.layout.setFormat(column, format);
+    this.layoutChanged();
+  }
+
   follow(on: boolean): void {
     this.scroller.follow(on);
     this.invalidate();
@@ -212,6 +219,7 @@ export class Grid implements GestureTarget, KeyTarget {
   }
 
   layoutChanged(): void {
+    if (this.type.setFormats(this.layout.formats, this.columns)) this.learnt = false;
     this.listener.columnsChanged();
     this.invalidate();
   }
@@ -333,6 +341,7 @@ export class Grid implements GestureTarget, KeyTarget {
           return column === undefined ? 0 : this.type.widths.usual(column);
         });
       }
+      this.type.setFormats(this.layout.formats, columns);
       this.type.forget();
       this.learnt = false;
     }
