@@ -15,6 +15,8 @@ from tests.browser.test_access import findings
 from tests.waiting import until
 
 WIDGET = Path(bs.__file__).parent / "notebook" / "static" / "widget.js"
+INDEX = Path(bs.__file__).parent / "server" / "web" / "static" / "index.html"
+"""Names its script and its styles."""
 HERE = Path(__file__).parent
 PLACES = """<main><h1>A notebook</h1><button id="before">Before</button><div id="a"></div><div id="b"></div>
 <div style="height: 2000px"></div></main>"""
@@ -39,7 +41,6 @@ class Widgets:
         self.tab = tab
         self.page = tab.page
         self.page.add_init_script(path=HERE / "watch_canvases.js")
-        # The page of the server, with other scripts: only from there are websockets to it allowed.
         for name, body in {
             "page.js": (HERE / "widget_page.js").read_text(encoding="utf-8"),
             "widget.js": WIDGET.read_text(encoding="utf-8"),
@@ -47,7 +48,9 @@ class Widgets:
         }.items():
             kind = "text/css" if name.endswith("css") else "text/javascript"
             self.page.route(f"**/static/{name}", self._answer(kind, body))
-        self.page.goto(f"{server.web_uri}/static/index.html")  # which names its script and its styles
+        # Another page in a document of the server's: only from there are websockets to it allowed.
+        self.page.goto(f"{server.web_uri}/static/LICENSES.txt")
+        self.page.set_content(INDEX.read_text(encoding="utf-8"))
         until(lambda: self.page.evaluate("typeof show") == "function", what="the page")
         self.page.evaluate("(places) => { document.body.innerHTML = places; }", PLACES)
 

@@ -66,12 +66,14 @@ class PageFile:
 
 @cache
 def _files() -> dict[str, PageFile]:
-    """All files by their path in a URL. Nothing else can be asked for."""
+    """All files by their path in a URL. Nothing else can be asked for; the page itself is at the root alone."""
     entries = resources.files("barrage_server.server.web").joinpath("static").iterdir()
     files = {entry.name: entry.read_bytes() for entry in entries}
     index, policy = _whole_page(files)
     found = {
-        f"/static/{name}": _file(name, plain, _policy()) for name, plain in files.items() if _ending(name) in _TYPES
+        f"/static/{name}": _file(name, plain, _policy())
+        for name, plain in files.items()
+        if _ending(name) in _TYPES and name != _INDEX
     }
     found["/"] = _file(_INDEX, index, policy)
     return found

@@ -109,7 +109,16 @@ def test_the_page_is_read_and_nothing_else_is_done_with_it(server: bs.Server) ->
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/static/", "/static/../door.py", "/static/%2e%2e/door.py", "//", "/live"],
+    [
+        "/nothing",
+        "/index.html",
+        "/static/index.html",
+        "/static/",
+        "/static/../door.py",
+        "/static/%2e%2e/door.py",
+        "//",
+        "/live",
+    ],
 )
 def test_nothing_else_is_there(server: bs.Server, path: str) -> None:
     assert get(server, path)[0] == 404
