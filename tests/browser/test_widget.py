@@ -45,6 +45,7 @@ class Widgets:
             "page.js": (HERE / "widget_page.js").read_text(encoding="utf-8"),
             "widget.js": WIDGET.read_text(encoding="utf-8"),
             "page.css": style,
+            "early.js": "",
         }.items():
             kind = "text/css" if name.endswith("css") else "text/javascript"
             self.page.route(f"**/static/{name}", self._answer(kind, body))

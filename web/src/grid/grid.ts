@@ -140,6 +140,7 @@ export class Grid implements GestureTarget, KeyTarget {
     this.source = source;
     this.columnsFor = columnsFor;
     this.attachedAt = performance.now();
+    this.type.prepare();
     this.invalidate();
   }
 

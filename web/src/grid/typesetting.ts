@@ -29,6 +29,11 @@ export class Typesetting {
     });
   }
 
+  /** Has the browser find the fonts, while the first rows are on their way. */
+  prepare(): void {
+    for (const font of [this.palette.headFont, this.palette.cellFont]) this.width("0", font);
+  }
+
   /** Takes over changed colours and fonts. */
   restyle(): void {
     this.palette = readPalette(this.host);

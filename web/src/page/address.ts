@@ -70,13 +70,3 @@ function formatsOf(texts: readonly string[]): NumberFormats | undefined {
   if (others === undefined && columns.size === 0) return undefined;
   return others === undefined ? { columns } : { others, columns };
 }
-
-/** The token of a link's fragment, and the fragment without it. */
-export function takeToken(hash: string): { readonly token: string | undefined; readonly rest: string } {
-  const fields = new URLSearchParams(hash.replace(/^#/, ""));
-  const token = fields.get("token");
-  if (token === null) return { token: undefined, rest: hash };
-  fields.delete("token");
-  const rest = fields.toString();
-  return { token: token === "" ? undefined : token, rest: rest === "" ? "" : `#${rest}` };
-}

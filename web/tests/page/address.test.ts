@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { formatAddress, parseAddress, takeToken } from "../../src/page/address.ts";
+import { formatAddress, parseAddress } from "../../src/page/address.ts";
+import { takeToken } from "../../src/page/door.ts";
 import { MOST_NAMED_COLUMNS } from "../../src/views/address.ts";
 import type { Address } from "../../src/views/address.ts";
 
