@@ -35,7 +35,7 @@ class Housekeeping:
         server_state.access.tidy(now)
         server_state.leases.tidy()
         server_state.results.tidy(now)
-        for stream in server_state.streams.open("subscription"):
+        for stream in reversed(server_state.streams.open("subscription")):  # the latest first: older ones fold the same
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
         server_state.authentication.refresh()
