@@ -231,8 +231,8 @@ class MessageWriter:
             rest = max(1, min(rest, int(self._max_bytes / self._row_bytes)))
         if count <= first:
             return [(0, count)] if count else []
-        # Later batches end where they would without smaller ones before: aligned with storage pieces, so that slices are
-        # zero-copy.
+        # Later batches end where they would without smaller ones before: aligned with storage pieces, so that slices
+        # are zero-copy.
         begun = rest if first < rest else first + rest
         bounds = [0, first]
         if first < EARLY_BATCH_ROWS < rest:
