@@ -34,8 +34,9 @@ __all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
 # Subscribers with intervals of at least this many seconds send at common ticks, so that they can share messages.
 _SHORTEST_TICK = 0.005
 # Seconds without a message while the table ticked after which the history of a subscriber is folded. Longer than usual
-# intervals: until then subscribers at one point of the history share what they coalesce.
-_FOLD_SECONDS = 1.0
+# intervals: until then subscribers at one point of the history share what they coalesce. A little less than the time
+# between two calls of Subscription.tidy.
+_FOLD_SECONDS = 0.8
 
 
 class Poll(NamedTuple):
