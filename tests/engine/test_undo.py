@@ -8,13 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.sorting import sort_with_positions
+from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import HeldCursors, Undo, UndoCursor, UndoEntry, restore
+from barrage_server.rowset import RowSet
 
 SIZE = 12
 # A write: rows, each with a new value or null (negative).
@@ -162,6 +165,22 @@ def test_values_far_from_most_others_keep_their_keys() -> None:
         restore(cursor.entries(0, 0), ReadPlan.from_range(key, key), found, None)
         assert found.tolist() == [expected]
     assert cursor.nbytes <= size * 9 + 1000 * 16
+
+
+def test_records_of_large_writes_are_merged_soon() -> None:
+    """A version that is held keeps few of them, although fewer cycles have passed than between two merges of others."""
+    size = 300_000
+    store = ColumnStore(pa.schema([("value", pa.int64())]))
+    rows = RowSet.flat(size)
+    store.columns[0].write(rows, pa.array(np.zeros(size, np.int64)), None)
+    held = store.views()
+    nodes = [weakref.ref(store.undo)]
+    for number in range(20):
+        store.columns[0].overwrite(rows, pa.array(np.full(size, number + 1)), store.undo)
+        store.views()
+        nodes.append(weakref.ref(store.undo))
+    assert sum(node() is not None for node in nodes) <= 3
+    assert held[0].read(ReadPlan.from_row_set(rows)).to_pylist() == [0] * size
 
 
 def test_nulls_among_values_of_most_rows_stay_nulls() -> None:
