@@ -124,7 +124,7 @@ class Cycle:
                 continue
             self._follow(table)
             if table.peek() is not table.version or table.failure is not None:
-                for child in table.children:
+                for child in table.followers():
                     if child not in known:
                         known.add(child)
                         heapq.heappush(waiting, (child.height, child.number, child))

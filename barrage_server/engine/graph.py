@@ -255,6 +255,17 @@ class UpdateGraph:
         finally:
             self._adopts_at = before
 
+    @contextmanager
+    def in_one_turn(self) -> Iterator[None]:
+        """Let tables that the ``with`` body makes be attached at once: in the turn of this thread, or between two
+        cycles. It must be quick.
+        """
+        if self._adopts():
+            yield
+            return
+        with self._alone(), self.adopting(self._step):
+            yield
+
     def _adopts(self) -> bool:
         """Whether the calling thread attaches tables within its turn."""
         return self._adopts_at is not None and self._holder is self._thread.identity

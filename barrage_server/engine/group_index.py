@@ -33,7 +33,7 @@ class GroupIndex:
 
     The number is the row key of the group in :attr:`store`, which has the key values once. Keys are equal as those of a
     keyed table: null equals null, NaN equals NaN, and -0.0 is 0.0; the value that came first is kept. Without key
-    columns all rows are group 0.
+    columns all rows are group 0. Groups that are new after others were forgotten take the numbers of these.
 
     Args:
         schema: the key columns; there may be none.
@@ -54,6 +54,7 @@ class GroupIndex:
         self._index = self._new_index()
         self._texts = self._new_texts()
         self.count = 0
+        self._free = np.zeros(0, np.int64)  # numbers of groups that were forgotten, ascending
         self._written = 0  # groups whose cells a version may hold
 
     @property
@@ -116,16 +117,28 @@ class GroupIndex:
         # of the rows from last to first, the last of each key: the row where it appears first
         last = index.deduplicate(unknown.take(backwards))
         first = np.sort(backwards[last])
-        numbers = np.arange(self.count, self.count + len(first), dtype=np.int64)
-        new = RowSet.from_range(self.count, self.count + len(first) - 1)
-        undo = self.store.undo if self.count < self._written else None
+        numbers = self._new_numbers(len(first))
+        new = RowSet.from_sorted_keys(numbers)
+        undo = self.store.undo if numbers[0] < self._written else None
         for column, values in zip(self.store.columns, columns, strict=True):
             column.write(new, take(values, missing[first]), undo)
         index.insert(unknown.take(first), numbers)
-        self.count += len(first)
         self._written = max(self._written, self.count)
         found[missing] = index.lookup(unknown)
         return found
+
+    def forget(self, groups: Int64Array) -> None:
+        """Forget some groups, which may have been forgotten before. The others keep their numbers.
+
+        The cost is that of all groups. An index is either packed or forgets.
+        """
+        dead = np.setdiff1d(groups, self._free)
+        self._free = np.union1d(self._free, dead)
+        living = np.setdiff1d(np.arange(self.count, dtype=np.int64), self._free)
+        for column in self.store.columns:
+            column.discard(RowSet.from_sorted_keys(dead))
+            column.collect(RowSet.from_sorted_keys(living), self.store.undo)
+        self._build(living)
 
     def pack(self, living: Int64Array) -> None:
         """Give the groups ``living``, in ascending order, the numbers from 0, and forget all others."""
@@ -134,12 +147,23 @@ class GroupIndex:
             return
         pack_rows(self.store, living, self.count)
         self.count = len(living)
+        self._build(np.arange(self.count, dtype=np.int64))
+
+    def _build(self, living: Int64Array) -> None:
+        """Make the index of these groups."""
         self._index = index = self._new_index()
         self._texts = self._new_texts()
         assert index is not None
-        for start in range(0, self.count, _BLOCK):
-            numbers = np.arange(start, min(start + _BLOCK, self.count), dtype=np.int64)
+        for start in range(0, len(living), _BLOCK):
+            numbers = living[start : start + _BLOCK]
             index.insert(KeyValues(self._read(numbers)), numbers)
+
+    def _new_numbers(self, groups: int) -> Int64Array:
+        """Numbers for some new groups, ascending."""
+        free, self._free = self._free[:groups], self._free[groups:]
+        count = self.count
+        self.count += groups - len(free)
+        return np.concatenate((free, np.arange(count, self.count, dtype=np.int64)))
 
     def _new_index(self) -> KeyIndex | None:
         types = [field.type for field in self._schema]

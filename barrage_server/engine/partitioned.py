@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from threading import Lock
-from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import Any, Final, NamedTuple, Protocol, cast
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from barrage_server.arguments import callback, names, shown
 from barrage_server.engine.conform import conform_key
-from barrage_server.engine.group_index import GroupIndex
-from barrage_server.engine.static import StaticTable
-from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.table import Table
-from barrage_server.engine.traits import TableTraits
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.operable import merge
-from barrage_server.plan.partition import MergeConstituents, merged_rows
+from barrage_server.plan.partition import MergeConstituents, PartitionRows, merged_rows
 from barrage_server.public import public
-from barrage_server.rowset import RowSet
 
 __all__ = ["Constituents", "PartitionedTable", "constituents_of", "set_constituents"]
 
@@ -63,7 +56,7 @@ class PartitionedTable:
     """A table as one table for each key, its *constituents*. ``table.partition_by(by)`` makes one.
 
     Constituents are tables that follow the whole one: rows that come to it come to that of their key. They are made
-    when they are asked for, and each looks at all rows that change.
+    when they are asked for, and each follows in the cycles that change its rows.
 
     >>> by_sym = trades.partition_by("sym")
     >>> acme = by_sym.get_constituent("ACME")
@@ -91,9 +84,7 @@ class PartitionedTable:
         self._keys = table.select_distinct(list(self.key_columns))
         if drop_keys and len(self.key_columns) == len(table.schema):
             raise InvalidRequestError(f"Without its keys a constituent of '{table.name}' has no column: keep them.")
-        self._made: WeakValueDictionary[int, Table] = WeakValueDictionary()
-        self._numbers = GroupIndex(self._keys.schema)  # of the keys in _made
-        self._lock = Lock()
+        self._whole: Table | None = None
 
     @classmethod
     def from_partitioned_table(cls, table: Table, constituent_column: str | None = None) -> PartitionedTable:
@@ -142,14 +133,13 @@ class PartitionedTable:
 
         """
         key = conform_key(self._keys.schema, key_values, table=self._keys.name)
-        rows = self._rows(key)
+        (rows,) = self._partition().constituents(key, 1)
         return self._transformed(rows) if rows.size else None
 
     @property
     def constituents(self) -> list[Table]:
         """The constituents of all keys that there are now, in the order of :meth:`keys`."""
-        every = [batch.slice(row, 1).columns for batch in self._keys.version.batches() for row in range(len(batch))]
-        return [self._transformed(self._rows(key)) for key in every]
+        return [made for keys in self._keys.version.batches() for made in self._made_for(keys.columns, len(keys))]
 
     def transform(self, func: Transform) -> PartitionedTable:
         """The results of ``func`` for each constituent, also for those of keys that come later.
@@ -176,8 +166,7 @@ class PartitionedTable:
         if not self._transforms:
             return self._merged()
         if self.table.is_refreshing:
-            sample = partial(self._made_anew, None)
-            return self._keys.operate(MergeConstituents(self._made_anew, sample))
+            return self._keys.operate(MergeConstituents(self._made_for, self._sample))
         found = self.constituents
         if not found:
             raise InvalidRequestError(f"Table '{self.table.name}' has no rows, and so no constituents to merge.")
@@ -189,31 +178,19 @@ class PartitionedTable:
             made = made.operate(operation)
         return made
 
-    def _rows(self, key: Sequence[pa.Array]) -> Table:
-        """The rows of one key, which need not be there."""
-        with self._lock:
-            number = int(self._numbers.add(key, 1)[0])
-            found = self._made.get(number)
-            if found is None or found.failure is not None:
-                self._made[number] = found = self._where_in(key)
-            return found
+    def _made_for(self, keys: Sequence[pa.Array], count: int) -> list[Table]:
+        """The constituents of some keys, whether or not they are there."""
+        return [self._transformed(rows) for rows in self._partition().constituents(keys, count)]
 
-    def _made_anew(self, key: Sequence[pa.Array] | None) -> Table:
-        """The constituent of one key, or of none, whether or not it is there. It takes no lock, as cycles call it."""
-        return self._transformed(self._where_in(key))
+    def _sample(self) -> Table:
+        """A table such as the constituents, without rows."""
+        return self._transformed(self._partition().sample())
 
-    def _where_in(self, key: Sequence[pa.Array] | None) -> Table:
-        """The rows of one key, or of none."""
-        return self.table.where_in(self._of_key(key), list(self.key_columns))
-
-    def _of_key(self, key: Sequence[pa.Array] | None) -> Table:
-        """The values of a key as a table of one row; of none without rows."""
-        schema = self._keys.schema
-        store, rows = ColumnStore(schema, overwrites=False), RowSet.flat(0 if key is None else 1)
-        for column, values in zip(store.columns, key or (), strict=key is not None):
-            column.write(rows, values, None)
-        traits = TableTraits(is_flat=True)
-        return StaticTable(self.table.graph, "key", schema, rows, store.views(), nbytes=store.nbytes, traits=traits)
+    def _partition(self) -> _Partition:
+        """What makes the rows of each key, shared by all that partition the table by the same columns."""
+        if self._whole is None or self._whole.failure is not None:
+            self._whole = self.table.operate(PartitionRows(self.key_columns))
+        return cast("_Partition", self._whole)
 
     def _transformed(self, rows: Table) -> Table:
         made = rows.drop_columns(list(self.key_columns)) if self.drop_keys else rows
@@ -222,3 +199,15 @@ class PartitionedTable:
             if not isinstance(made, Table):
                 raise InvalidRequestError(f"func must return a table, not {shown(made)}.")
         return made
+
+
+class _Partition(Protocol):
+    """Makes the rows of each key."""
+
+    def constituents(self, keys: Sequence[pa.Array], count: int) -> list[Table]:
+        """The rows of ``count`` keys, which need not be there."""
+        ...
+
+    def sample(self) -> Table:
+        """A table such as these, without rows."""
+        ...

@@ -18,6 +18,7 @@ from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
 from barrage_server.operations.merged_constituents import merge_constituents
 from barrage_server.operations.multi_join import multi_join
+from barrage_server.operations.partition import partition
 from barrage_server.operations.range_join import range_join
 from barrage_server.operations.snapshot_when import snapshot_when
 from barrage_server.operations.sort import sort
@@ -28,7 +29,7 @@ from barrage_server.plan import copies, ranges
 from barrage_server.plan import downsample as plots
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
-from barrage_server.plan.partition import MergeConstituents
+from barrage_server.plan.partition import MergeConstituents, PartitionRows
 
 __all__ = ["derive"]
 
@@ -77,6 +78,7 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plots.Downsample: downsample,
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
+    PartitionRows: lambda inputs, operation: partition(inputs, operation.columns),
     MergeConstituents: lambda inputs, operation: merge_constituents(inputs[0], operation.make, operation.sample),
     plan.HeadBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by),
     plan.TailBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by, from_end=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -91,8 +91,18 @@ class BlockView(ColumnView):
         self.type = views[0].type
         self.is_frozen = all(view.is_frozen for view in views)
         self.depth = 1 + max(view.depth for view in views)
-        self._views = tuple(views)
+        self._views = list(views)
         self._blocks = blocks
+
+    def replaced(self, views: Mapping[int, ColumnView]) -> BlockView:
+        """The same column with others of some tables, by their places, such as those of later versions."""
+        made: BlockView = object.__new__(BlockView)
+        made.type, made.is_frozen, made.depth, made._blocks = self.type, self.is_frozen, self.depth, self._blocks
+        changed = list(self._views)
+        for place, view in views.items():
+            changed[place] = view
+        made._views = changed
+        return made
 
     def read(self, plan: ReadPlan) -> pa.Array:
         """Read the rows of each table by the keys that they have there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,9 +15,11 @@ from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate
+from barrage_server.engine.values import take
 from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
+from barrage_server.operations.grouped_rows import FEW_DEAD
 from barrage_server.operations.merge import Blocks, BlockView, size_for
 from barrage_server.operations.result import name_for
 from barrage_server.operations.traits import route_of
@@ -25,9 +27,9 @@ from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
 
 __all__ = ["MergedConstituents", "merge_constituents"]
 
-Key: TypeAlias = Sequence[pa.Array]
-"""The values of one key, an array of one value for each column."""
-Maker: TypeAlias = Callable[[Key], Table]
+Keys: TypeAlias = Sequence[pa.Array]
+"""The values of some keys, an array for each column."""
+Maker: TypeAlias = Callable[[Keys, int], Sequence[Table]]
 
 
 class _Part(NamedTuple):
@@ -52,7 +54,8 @@ def merge_constituents(keys: Table, make: Maker, sample: Callable[[], Table], *,
 
     Args:
         keys: a row for each key; it ticks.
-        make: makes the table of a key. In a cycle in which a key appears, it is called within that cycle.
+        make: makes the tables of some keys, of which it gets the number, too. In a cycle in which keys appear, it is
+            called within that cycle.
         sample: makes a table such as that of a key, for its columns, if there is no key yet.
         name: its name in messages and logs.
 
@@ -62,10 +65,10 @@ def merge_constituents(keys: Table, make: Maker, sample: Callable[[], Table], *,
     """
     graph = keys.graph
     index, made = GroupIndex(keys.schema), dict[int, Table]()
-    _make_missing(keys, index, made, make)  # while publishers go on
+    _make_missing(keys.version, index, made, make)  # while publishers go on
     first = next(iter(made.values())) if made else sample()
-    with graph.between_cycles(), graph.adopting(graph.step):
-        present = _make_missing(keys, index, made, make)
+    with graph.in_one_turn():
+        present = _make_missing(keys.peek(), index, made, make)
         columns = pa.schema([field.remove_metadata() for field in first.schema])
         parts = [_part(number, made[number], columns) for number in present]
         table = MergedConstituents(keys, parts, make, index, columns, first.height, name_for(keys, "merge", name))
@@ -73,15 +76,23 @@ def merge_constituents(keys: Table, make: Maker, sample: Callable[[], Table], *,
     return table
 
 
-def _make_missing(keys: Table, index: GroupIndex, made: dict[int, Table], make: Maker) -> list[int]:
+def _make_missing(keys: TableVersion, index: GroupIndex, made: dict[int, Table], make: Maker) -> list[int]:
     """Make the tables of the keys that have none; the numbers of all keys, in order."""
     present: list[int] = []
-    for batch in keys.version.batches():
-        for row, number in enumerate(index.add(batch.columns, len(batch)).tolist()):
-            present.append(number)
-            if number not in made:
-                made[number] = make(batch.slice(row, 1).columns)
+    for batch in keys.batches():
+        numbers = index.add(batch.columns, len(batch)).tolist()
+        made |= _made(batch.columns, numbers, made, make)
+        present += numbers
     return present
+
+
+def _made(keys: Keys, numbers: Sequence[int], known: Collection[int], make: Maker) -> dict[int, Table]:
+    """The tables of the keys with ``numbers`` that are not ``known``, by these."""
+    places = [place for place, number in enumerate(numbers) if number not in known]
+    if not places:
+        return {}
+    tables = make([take(column, np.array(places, np.int64)) for column in keys], len(places))
+    return {numbers[place]: table for place, table in zip(places, tables, strict=True)}
 
 
 def _part(number: int, table: Table, schema: pa.Schema) -> _Part:
@@ -115,6 +126,7 @@ class MergedConstituents(DerivedTable):
     ) -> None:
         self._make = make
         self._index = index
+        self._gone = 0  # keys that have gone since some were forgotten
         self._parts = {part.number: part for part in parts}
         self._rows_of = MergedRows(schema, parts)
         tables = [part.table for part in parts]
@@ -134,50 +146,54 @@ class MergedConstituents(DerivedTable):
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
         graph, keys = self.graph, self.parents[0]
         began = graph.clock()
-        gone: dict[int, _Part] = {}
-        new: dict[int, _Part] = {}
+        gone: set[int] = set()
+        new: list[_Part] = []
         if keys in updates:
             gone, new = self._follow_keys(updates[keys])
-        before = list(self._parts.values())
-        kept = [part for part in before if part.number not in gone]
-        self._outcome = self._rows_of.change(before, kept, list(new.values()), updates)
-        self._parts = {part.number: part for part in (*kept, *new.values())}
-        self.parents = (keys, *(part.table for part in self._parts.values()))
-        for part in new.values():
-            part.table.children.add(self)
-        for table in {part.table for part in gone.values()} - set(self.parents):
-            table.children.discard(self)
+        if gone or new:
+            self._outcome = self._rows_of.exchange(gone, new, updates)
+            self._exchange(gone, new)
+        else:
+            self._outcome = self._rows_of.change(updates)
         update = self._outcome.update
         self.cycles += 1
         self.changed_rows += update.added.size + update.removed.size + update.modified_rows.size
         self.seconds += graph.clock() - began
         return update
 
-    def _follow_keys(self, update: TableUpdate) -> tuple[dict[int, _Part], dict[int, _Part]]:
-        """The parts of the keys that have gone, and those of new ones, by the numbers of their keys."""
+    def _exchange(self, gone: Collection[int], new: Sequence[_Part]) -> None:
+        """Follow the tables of new keys, and those of keys that have gone no more."""
+        left = {self._parts.pop(number).table for number in gone}
+        self._parts |= {part.number: part for part in new}
+        self.parents = (self.parents[0], *(part.table for part in self._parts.values()))
+        for part in new:
+            part.table.children.add(self)
+        for table in left - set(self.parents):
+            table.children.discard(self)
+        self._gone += len(gone)
+        if self._gone > max(FEW_DEAD, len(self._parts)):
+            self._gone = 0
+            self._index.forget(np.setdiff1d(np.arange(self._index.count), list(self._parts)))
+
+    def _follow_keys(self, update: TableUpdate) -> tuple[set[int], list[_Part]]:
+        """The numbers of the keys that have gone, and the parts of new ones."""
         keys = self.parents[0]
         columns = range(len(keys.schema))
         left, came = keys.version.read(update.removed, columns), keys.peek().read(update.added, columns)
         lost = self._index.find(left, update.removed.size).tolist()
         found = self._index.add(came, update.added.size).tolist()
-        gone = {number: self._parts[number] for number in set(lost) - set(found)}
-        new: dict[int, _Part] = {}
         with self.graph.adopting(self.graph.step + 1):
-            for row, number in enumerate(found):
-                if number in self._parts:
-                    continue
-                table = self._make([column.slice(row, 1) for column in came])
-                if table.height >= self.height:
-                    raise InvalidRequestError("func must make the table of each key in the same way: by as many steps.")
-                new[number] = _part(number, table, self.schema)
-        return gone, new
+            made = _made(came, found, self._parts, self._make)
+        if any(table.height >= self.height for table in made.values()):
+            raise InvalidRequestError("func must make the table of each key in the same way: by as many steps.")
+        return set(lost) - set(found), [_part(number, table, self.schema) for number, table in made.items()]
 
 
 class MergedRows(Operator):
     """Puts the rows of tables behind each other, each into a block of the key space. It keeps row keys and no values.
 
-    A cycle costs the rows that change in the tables, and the number of tables. The rows of one that outgrows its block
-    shift those of the tables behind it.
+    A cycle costs the rows and the tables that change; one in which tables come or go, or outgrow their blocks, the
+    number of tables. The rows of a table that outgrows its block shift those of the tables behind it.
 
     Args:
         schema: the columns of the result.
@@ -190,9 +206,11 @@ class MergedRows(Operator):
     def __init__(self, schema: pa.Schema, parts: Sequence[_Part]) -> None:
         self.schema = schema
         self._parts = tuple(parts)
+        self._places = _places_of(self._parts)
         self._blocks = Blocks((), ())
         self._end = 0  # of the last block that there was
         self._rows = RowSet.empty()
+        self._views: list[BlockView] = []
 
     def start(self, inputs: Inputs) -> Outcome:
         """Put the rows of the tables behind each other."""
@@ -201,74 +219,76 @@ class MergedRows(Operator):
         self._rows = RowSet.union_all(
             version.row_set.shift(first) for version, first in zip(versions, self._blocks.firsts, strict=True)
         )
-        return self._outcome(self._parts, versions, TableUpdate.of_added(self._rows, len(self.schema)))
+        return self._outcome(versions, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Not used: tables come and go, as :meth:`change` has it."""
+        """Not used: tables come and go, as :meth:`change` and :meth:`exchange` have it."""
         raise NotImplementedError
 
-    def change(
-        self,
-        before: Sequence[_Part],
-        kept: Sequence[_Part],
-        new: Sequence[_Part],
-        updates: Mapping[Table, TableUpdate],
-    ) -> Outcome:
-        """Put the updates of the tables behind each other, without the tables that have gone, and with new ones.
+    def change(self, updates: Mapping[Table, TableUpdate]) -> Outcome:
+        """Put the updates of the tables behind each other.
 
         Args:
-            before: the tables so far.
-            kept: those that stay.
-            new: those that come.
-            updates: the updates of those that change in this cycle.
+            updates: those of the tables that change in this cycle, or have other columns.
 
         """
-        firsts = {part.number: first for part, first in zip(before, self._blocks.firsts, strict=True)}
-        sizes = {part.number: size for part, size in zip(before, self._blocks.sizes, strict=True)}
-        parts = (*kept, *new)
-        versions = [part.fixed or part.table.peek() for part in parts]
-        self._set_blocks(self._next_blocks(parts, versions, firsts, sizes))
-        added, removed, modified = [], [], [[RowSet.empty()] for _ in self.schema]
-        shifts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        stay = {part.number for part in kept}
-        for part in before:
-            if part.number not in stay:
-                removed.append((part.fixed or part.table.version).row_set.shift(firsts[part.number]))
-        for part, version, to in zip(parts, versions, self._blocks.firsts, strict=True):
-            if part.number not in stay:
-                added.append(version.row_set.shift(to))
-                continue
-            at, update = firsts[part.number], None
-            if part.fixed is None and part.table in updates:
-                update = updates[part.table]
-                added.append(update.added.shift(to))
-                removed.append(update.removed.shift(at))
-                for rows, place in zip(modified, part.order, strict=True):
-                    rows.append(update.modified[place].shift(to))
-            moved = _moved(part, version, update, at, to)
-            if moved.size:
-                shifts.append((moved.starts, moved.ends, moved.deltas))
-        own_shifts = RowSetShiftData.empty()
-        if shifts:
-            own_shifts = RowSetShiftData.from_arrays(*map(np.concatenate, zip(*shifts, strict=True)))
-        union = RowSet.union_all
-        update = TableUpdate(union(added), union(removed), own_shifts, tuple(map(union, modified)))
+        if not self._parts:
+            return self._outcome((), TableUpdate.empty(len(self.schema)))
+        blocks, merging = self._blocks, _Merging(self.schema)
+        places = sorted(place for table in updates for place in self._places.get(table, ()))
+        columns: list[dict[int, ColumnView]] = [{} for _ in self.schema]
+        for place in places:
+            part, first = self._parts[place], blocks.firsts[place]
+            version = part.table.peek()
+            if size_for(version.row_set, blocks.sizes[place]) != blocks.sizes[place]:
+                return self.exchange((), (), updates)
+            merging.follow(part, version, updates[part.table], first, first)
+            for column, number in zip(columns, part.order, strict=True):
+                column[place] = version.views[number]
+        update = merging.update()
         self._rows = update.apply_to(self._rows)
-        return self._outcome(parts, versions, update)
+        self._views = [view.replaced(column) for view, column in zip(self._views, columns, strict=True)]
+        return Outcome(self._rows, self._views, update)
+
+    def exchange(self, gone: Collection[int], new: Sequence[_Part], updates: Mapping[Table, TableUpdate]) -> Outcome:
+        """The same without the tables that have gone, and with new ones.
+
+        Args:
+            gone: the numbers of the keys of the former.
+            new: the latter.
+            updates: those of the tables that change in this cycle.
+
+        """
+        firsts = {part.number: first for part, first in zip(self._parts, self._blocks.firsts, strict=True)}
+        sizes = {part.number: size for part, size in zip(self._parts, self._blocks.sizes, strict=True)}
+        merging = _Merging(self.schema)
+        for part in self._parts:
+            if part.number in gone:
+                merging.removed.append((part.fixed or part.table.version).row_set.shift(firsts.pop(part.number)))
+        self._parts = (*(part for part in self._parts if part.number in firsts), *new)
+        self._places = _places_of(self._parts)
+        versions = [part.fixed or part.table.peek() for part in self._parts]
+        self._set_blocks(self._next_blocks(versions, firsts, sizes))
+        for part, version, to in zip(self._parts, versions, self._blocks.firsts, strict=True):
+            at = firsts.get(part.number)
+            if at is None:
+                merging.added.append(version.row_set.shift(to))
+            else:
+                merging.follow(part, version, None if part.fixed else updates.get(part.table), at, to)
+        update = merging.update()
+        self._rows = update.apply_to(self._rows)
+        return self._outcome(versions, update)
 
     def _next_blocks(
-        self,
-        parts: Sequence[_Part],
-        versions: Sequence[TableVersion],
-        firsts: Mapping[int, int],
-        sizes: Mapping[int, int],
+        self, versions: Sequence[TableVersion], firsts: Mapping[int, int], sizes: Mapping[int, int]
     ) -> Blocks:
         """The present blocks and those of new tables behind them; all anew once one is too small."""
         needed = [
-            size_for(version.row_set, sizes.get(part.number, 0)) for part, version in zip(parts, versions, strict=True)
+            size_for(version.row_set, sizes.get(part.number, 0))
+            for part, version in zip(self._parts, versions, strict=True)
         ]
         end, places = self._end, []
-        for part, size in zip(parts, needed, strict=True):
+        for part, size in zip(self._parts, needed, strict=True):
             if part.number in firsts:
                 if size != sizes[part.number]:
                     return self._from_start(needed)
@@ -287,14 +307,60 @@ class MergedRows(Operator):
         if blocks.firsts:
             self._end = max(self._end, blocks.firsts[-1] + blocks.sizes[-1])
 
-    def _outcome(self, parts: Sequence[_Part], versions: Sequence[TableVersion], update: TableUpdate) -> Outcome:
-        if not parts:
+    def _outcome(self, versions: Sequence[TableVersion], update: TableUpdate) -> Outcome:
+        self._views = []
+        if not self._parts:
             return Outcome(self._rows, ColumnStore(self.schema).views(), update)
-        views: list[ColumnView] = []
         for number in range(len(self.schema)):
-            columns = [version.views[part.order[number]] for part, version in zip(parts, versions, strict=True)]
-            views.append(BlockView(columns, self._blocks))
-        return Outcome(self._rows, views, update)
+            columns = [version.views[part.order[number]] for part, version in zip(self._parts, versions, strict=True)]
+            self._views.append(BlockView(columns, self._blocks))
+        return Outcome(self._rows, self._views, update)
+
+
+class _Merging:
+    """Collects the updates of tables, each of which has a block of the key space.
+
+    Args:
+        schema: the columns of the result.
+
+    Attributes:
+        added, removed: rows of the result that are new, or go.
+
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.added: list[RowSet] = []
+        self.removed: list[RowSet] = []
+        self._modified: list[list[RowSet]] = [[] for _ in schema]
+        self._shifts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def follow(self, part: _Part, version: TableVersion, update: TableUpdate | None, before: int, after: int) -> None:
+        """Take in the update of a table, whose block began at ``before`` and begins at ``after``."""
+        if update is not None:
+            self.added.append(update.added.shift(after))
+            self.removed.append(update.removed.shift(before))
+            for rows, place in zip(self._modified, part.order, strict=True):
+                rows.append(update.modified[place].shift(after))
+        moved = _moved(part, version, update, before, after)
+        if moved.size:
+            self._shifts.append((moved.starts, moved.ends, moved.deltas))
+
+    def update(self) -> TableUpdate:
+        """All of them as one. The tables must have come in the order of their blocks."""
+        shifts = RowSetShiftData.empty()
+        if self._shifts:
+            shifts = RowSetShiftData.from_arrays(*map(np.concatenate, zip(*self._shifts, strict=True)))
+        union = RowSet.union_all
+        return TableUpdate(union(self.added), union(self.removed), shifts, tuple(map(union, self._modified)))
+
+
+def _places_of(parts: Sequence[_Part]) -> dict[Table, list[int]]:
+    """The places of the tables that tick among the parts: one may be that of several keys."""
+    places: dict[Table, list[int]] = {}
+    for place, part in enumerate(parts):
+        if part.fixed is None:
+            places.setdefault(part.table, []).append(place)
+    return places
 
 
 def _moved(part: _Part, version: TableVersion, update: TableUpdate | None, before: int, after: int) -> RowSetShiftData:

@@ -10,11 +10,27 @@ from typing import Any, Final
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.operation import DropColumns, HeadBy, Operation, View
 
-__all__ = ["MergeConstituents", "merged_rows"]
+__all__ = ["MergeConstituents", "PartitionRows", "merged_rows"]
 
 _ALL_ROWS: Final = (1 << 62) - 1
 _NAME: Final = re.compile(r"[^\W\d][\w$]*")
 _WORDS: Final = ("true", "false", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows(Operation):
+    """The table by the values of some columns, which makes the tables of single keys.
+
+    It is for tables of the process, as these are made when they are asked for.
+
+    Attributes:
+        columns: those with the keys.
+
+    """
+
+    verb = "partition_by"
+
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +40,7 @@ class MergeConstituents(Operation):
     It is for tables of the process: a function cannot be sent.
 
     Attributes:
-        make: makes the table of a key, of which it gets the values as arrays of one value.
+        make: makes the tables of keys, of which it gets the values, an array for each column, and the number.
         sample: makes a table such as these, if there is no key.
 
     """
@@ -32,7 +48,7 @@ class MergeConstituents(Operation):
     verb = "merge_constituents"
     is_of_its_moment = True
 
-    make: Callable[[Sequence[Any]], Any]
+    make: Callable[[Sequence[Any], int], Any]
     sample: Callable[[], Any]
 
 
