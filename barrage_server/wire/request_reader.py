@@ -18,7 +18,7 @@ __all__ = ["RequestReader"]
 _MOST_BYTES: Final = 1 << 12
 """Bytes. Longer requests are decoded in full each time, and not kept."""
 _MOST_FRAMES: Final = 8
-"""Requests that are kept: the bytes of a viewport differ in length from place to place, and so do the bytes around it."""
+"""Requests that are kept: viewports, and the bytes around them, differ in length from place to place."""
 
 
 class RequestReader:
