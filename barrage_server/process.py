@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from enum import IntEnum
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ __all__ = [
     "leave_to_parent",
     "most_connections",
     "raise_descriptor_limit",
+    "return_memory",
     "start_thread",
     "wake_at_end",
 ]
@@ -45,6 +46,8 @@ _MAPPED_BYTES: Final = 4 << 20
 """Arrays of this size and larger are returned at once; they can have large pages."""
 _KEPT_BYTES: Final = 32 << 20
 """What is kept of smaller ones, for each arena."""
+_FREE_BYTES: Final = 64 << 20
+"""Bytes that the C library's allocator may keep, in all arenas, until they are returned; see :func:`return_memory`."""
 _MOST_DESCRIPTORS: Final = 1 << 16
 """Upper bound of the raised soft limit of descriptors: listing a process's descriptors takes time for each."""
 _SPARE_DESCRIPTORS: Final = 64
@@ -138,6 +141,15 @@ def start_thread(thread: threading.Thread) -> None:
         ) from error
 
 
+class _Allocators:
+    """``chosen``: whether the C library's allocator was told what to keep."""
+
+    chosen = False
+
+
+_allocators = _Allocators()
+
+
 def choose_allocators() -> None:
     """Have Arrow allocate with jemalloc, and numpy's allocator keep freed memory for the next arrays.
 
@@ -158,6 +170,38 @@ def choose_allocators() -> None:
         return
     mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
     mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+    _allocators.chosen = True
+
+
+class _Mallinfo(ctypes.Structure):
+    """What glibc's ``mallinfo2`` returns. ``free``: bytes of free blocks in all arenas, its ``fordblks``."""
+
+    _fields_: ClassVar = [("before", ctypes.c_size_t * 8), ("free", ctypes.c_size_t), ("after", ctypes.c_size_t)]
+
+
+def return_memory() -> bool:
+    """Return memory that was freed to the operating system, if the C library's allocator keeps much of it.
+
+    glibc keeps an arena for each of several threads, and what is freed between used blocks of an arena stays in the
+    process. That is as much as threads have had at once, such as those that wait for clients that take nothing. To be
+    called every ten seconds or so: what is returned must be asked for again, at 0.2 ms for each MiB, about.
+
+    Returns:
+        Whether memory was returned; ``False`` with another C library, and where :func:`choose_allocators` has chosen
+        nothing: the process then decides for itself.
+
+    """
+    if not _allocators.chosen:
+        return False
+    try:
+        library = ctypes.CDLL(None)
+        trim, info = library.malloc_trim, library.mallinfo2
+    except (OSError, AttributeError, TypeError):
+        return False
+    info.restype = _Mallinfo
+    if info().free <= _FREE_BYTES:
+        return False
+    return bool(trim(ctypes.c_size_t(0)))
 
 
 def raise_descriptor_limit() -> int:

@@ -30,6 +30,31 @@ print(pa.default_memory_pool().backend_name, resource.getrusage(resource.RUSAGE_
 """
 
 
+RETURNED = """
+import threading
+import numpy as np
+from barrage_server.process import choose_allocators, return_memory
+
+def resident():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
+
+def scattered(kept):
+    arrays = [np.ones(1 << 13) for _ in range(3000)]  # of 64 kB each
+    kept.extend(arrays[::50])
+
+if {chosen}:
+    choose_allocators()
+kept = []
+threads = [threading.Thread(target=scattered, args=(kept,)) for _ in range(4)]
+for thread in threads:
+    thread.start()
+    thread.join()
+before = resident()
+print(return_memory(), before - resident())
+"""
+
+
 def run(**variables: str) -> tuple[str, int]:
     """The pool of Arrow, and the pages of memory that ten cycles, of 4,096 pages each, have written to first."""
     environment = {
@@ -57,3 +82,17 @@ def test_variables_of_the_environment_take_precedence() -> None:
     pool, faults = run(MALLOC_MMAP_THRESHOLD_="65536", ARROW_DEFAULT_MEMORY_POOL="system")
     assert pool == "system"
     assert faults > 30_000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+@pytest.mark.parametrize("chosen", [True, False])
+def test_what_was_freed_between_used_blocks_is_returned(chosen: bool) -> None:
+    """Unless the process decides for itself."""
+    program = RETURNED.replace("{chosen}", str(chosen))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    returned, nbytes = found.stdout.split()
+    assert returned == str(chosen)
+    assert (int(nbytes) > 64 << 20) == chosen

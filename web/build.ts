@@ -1,6 +1,7 @@
-// Bundles what browsers load. `node build.ts page FOLDER` writes page.js, page.css, plot.js and plot.css, which are loaded with the
-// first plot, index.html and LICENSES.txt into FOLDER; `node build.ts widget FOLDER` the notebook widget, widget.js alone, with its
-// styles, and LICENSES.txt. The same sources and packages give the same bytes on every machine.
+// Bundles what browsers load. `node build.ts page FOLDER` writes early.js, which runs first, page.js, page.css, plot.js and
+// plot.css, which are loaded with the first plot, index.html and LICENSES.txt into FOLDER; `node build.ts widget FOLDER` the
+// notebook widget, widget.js alone, with its styles, and LICENSES.txt. The same sources and packages give the same bytes on every
+// machine.
 
 import { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -83,7 +84,8 @@ async function page(target: string): Promise<void> {
     metafile: true,
     outdir: target,
   });
-  for (const file of result.outputFiles) {
+  const early = await build({ ...COMMON, format: "iife", entryPoints: { early: "src/page/early.ts" }, metafile: true, outdir: target });
+  for (const file of [...result.outputFiles, ...early.outputFiles]) {
     const name = basename(file.path).replace("-style", "");
     writeFileSync(join(target, name), file.contents);
   }

@@ -111,9 +111,9 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
             )
             for entry in settings.follow:
                 follow(server, entry, settings.follow_token, settings.follow_tls_root_certs)
-        example = EXAMPLE_TABLES if settings.example else ()
-        if example:
-            stack.enter_context(example_tables(server))
+            example = EXAMPLE_TABLES if settings.example else ()
+            if example:
+                stack.enter_context(example_tables(server))
         if server.accepts_everyone:
             logger.warning("no credentials are required: every program that reaches %s may connect", server.uri)
         served: dict[str, Sized] = {

@@ -95,16 +95,19 @@ class DirectRows:
             self._restart(int(keys.min()))
         if others and self.end <= highest < self.first + _GROWING * (self.count + others + len(keys)):
             return highest + 1
-        behind = np.sort(keys[keys >= self.end])
+        behind = keys[keys >= self.end]
         if len(behind) == 0:
             return self.end
-        # With the first n of these keys, at least as many places are taken as the range may have.
-        places = behind - self.end
-        numbers = np.arange(1, len(behind) + 1, dtype=np.int64)
-        dense = np.flatnonzero((places >= 0) & (places < _GROWING * numbers))
-        if len(dense) == 0:
-            return self.end
-        end, more = int(behind[dense[-1]]) + 1, int(dense[-1]) + 1
+        end, more = int(behind.max()) + 1, len(behind)
+        if end - self.end > _GROWING * more:
+            # With the first n of these keys, at least as many places are taken as the range may have.
+            behind.sort()
+            places = behind - self.end
+            numbers = np.arange(1, more + 1, dtype=np.int64)
+            dense = np.flatnonzero((places >= 0) & (places < _GROWING * numbers))
+            if len(dense) == 0:
+                return self.end
+            end, more = int(behind[dense[-1]]) + 1, int(dense[-1]) + 1
         if end - self.first > max(_SMALL, _GROWING * (self.count + more)):
             self._trim()
             if end - self.first > max(_SMALL, _GROWING * (self.count + more)):

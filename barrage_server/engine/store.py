@@ -17,6 +17,9 @@ __all__ = ["ColumnStore"]
 
 # Cycles between two compactions of the undo records for held versions, which keep the chain short.
 _VERSIONS_BETWEEN_COMPACTIONS: Final = 256
+# Bytes of undo records, and their share of the cells, after which they are compacted before that.
+_MOST_LOOSE_BYTES: Final = 4 << 20
+_MOST_LOOSE_SHARE: Final = 8
 
 
 class ColumnStore:
@@ -54,7 +57,8 @@ class ColumnStore:
         self.columns = self.make_columns()
         self.slots: RowSlots | None = None
         self.undo = Undo()
-        self._versions = 0
+        self._versions = 0  # since the last compaction
+        self._loose_bytes = 0  # of undo records since then
         self._held = HeldCursors()  # of all versions, also detached ones
 
     def make_columns(self) -> list[Column]:
@@ -81,12 +85,17 @@ class ColumnStore:
 
     def views(self) -> tuple[StoredView, ...]:
         """The present columns, for a new version; later overwrites are recorded in its undo node."""
+        self._loose_bytes += self.undo.nbytes
         self.undo = self.undo.start_next()
         frozen = not self._overwrites
         cursor = UndoCursor(self.undo, [column.epoch for column in self.columns], None if frozen else self._held)
         if not frozen:
             self._versions += 1
-            if self._versions % _VERSIONS_BETWEEN_COMPACTIONS == 0:
+            if self._versions >= _VERSIONS_BETWEEN_COMPACTIONS or self._has_many_loose_bytes():
+                self._versions = self._loose_bytes = 0
                 self._held.compact()
         slots = self.slots
         return tuple(StoredView(column.snapshot(), cursor, slots, frozen) for column in self.columns)
+
+    def _has_many_loose_bytes(self) -> bool:
+        return self._loose_bytes > _MOST_LOOSE_BYTES and self._loose_bytes > self.nbytes // _MOST_LOOSE_SHARE

@@ -36,44 +36,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
-from barrage_server.engine.plan import Int64Array, ReadPlan
-from barrage_server.engine.sorting import sort_with_positions
+from barrage_server.engine.plan import ReadPlan
+from barrage_server.engine.undo_entries import CellArray, DenseEntry, Levels, UndoEntry, extend
 
 __all__ = ["CellArray", "HeldCursors", "Undo", "UndoCursor", "UndoEntry", "restore"]
 
-CellArray = npt.NDArray[Any]
-
 # Entries that a reader puts back one by one; with more, it merges them first.
 _MAX_LOOSE_ENTRIES = 16
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UndoEntry:
-    """Old values of some cells of one column.
-
-    Attributes:
-        column: the column's number.
-        epoch: the epoch of the column whose cells these are.
-        keys: row keys, strictly increasing int64.
-        data: the old cells, one per key.
-        valid: whether the cells held a value (bool, one per key); ``None`` when all did.
-
-    """
-
-    column: int
-    epoch: int
-    keys: Int64Array
-    data: CellArray
-    valid: npt.NDArray[np.bool_] | None
 
 
 class Undo:
@@ -83,19 +60,22 @@ class Undo:
         next: the node of the following version; ``None`` while this is the newest.
         number: its place in the chain.
         entries: per column number, the recorded values in the order of the writes.
+        nbytes: bytes of them.
 
     """
 
-    __slots__ = ("__weakref__", "entries", "next", "number")
+    __slots__ = ("__weakref__", "entries", "nbytes", "next", "number")
 
     def __init__(self, number: int = 0) -> None:
         self.next: Undo | None = None
         self.number = number
         self.entries: dict[int, list[UndoEntry]] = {}
+        self.nbytes = 0
 
     def record(self, entry: UndoEntry) -> None:
         """Add old values. The cells must not have been overwritten yet."""
         self.entries.setdefault(entry.column, []).append(entry)
+        self.nbytes += entry.nbytes
 
     def start_next(self) -> Undo:
         """Attach and return the node for the version that is made now. Nothing may be recorded here afterwards."""
@@ -103,8 +83,8 @@ class Undo:
         return self.next
 
 
-# Merged entries per (column, epoch), oldest first; each has about twice the keys of the following one or more.
-_Levels = dict[tuple[int, int], tuple[UndoEntry, ...]]
+# Merged entries per (column, epoch), oldest first.
+_Levels = dict[tuple[int, int], Levels]
 
 
 class _State(NamedTuple):
@@ -166,8 +146,8 @@ class _Stretch:
             while following is not None and following is not end:
                 more, node, beyond = following.state
                 for key, entries in more.items():
-                    for entry in entries if self._needs(*key) else ():
-                        merged[key] = _push(merged.get(key, ()), entry)
+                    if self._needs(*key):
+                        merged[key] = extend(merged.get(key, ()), entries)
                 following = beyond
             if node is not None:
                 node = self._merge_nodes(merged, node, end)
@@ -186,7 +166,7 @@ class _Stretch:
                         loose.setdefault((column, entry.epoch), []).append(entry)
             node = following
         for key, new in loose.items():
-            levels[key] = _push(levels.get(key, ()), _merge(new))
+            levels[key] = extend(levels.get(key, ()), new)
         return node
 
 
@@ -226,7 +206,7 @@ class UndoCursor:
             total += _level_bytes(levels)
         return total
 
-    def entries(self, column: int, epoch: int) -> list[UndoEntry]:
+    def entries(self, column: int, epoch: int) -> list[UndoEntry | DenseEntry]:
         """The entries to put back into cells of ``column`` gathered before this call, newest first, in this order."""
         merged, loose = self._collect(column, epoch)
         if len(loose) > _MAX_LOOSE_ENTRIES:
@@ -243,7 +223,7 @@ class UndoCursor:
         else:
             self._held.compact()
 
-    def _collect(self, column: int, epoch: int) -> tuple[list[UndoEntry], list[UndoEntry]]:
+    def _collect(self, column: int, epoch: int) -> tuple[list[UndoEntry | DenseEntry], list[UndoEntry]]:
         """The entries that are merged and those that are not, oldest first."""
         levels, current, stretch = self.stretch.state
         merged = list(levels.get((column, epoch), ()))
@@ -290,7 +270,7 @@ class HeldCursors:
 
 
 def restore(
-    entries: Iterable[UndoEntry], plan: ReadPlan, data: CellArray, valid: npt.NDArray[np.bool_] | None
+    entries: Iterable[UndoEntry | DenseEntry], plan: ReadPlan, data: CellArray, valid: npt.NDArray[np.bool_] | None
 ) -> npt.NDArray[np.bool_] | None:
     """Put old values back into gathered cells, in place.
 
@@ -305,53 +285,9 @@ def restore(
 
     """
     for entry in entries:
-        positions, chosen = plan.locate(entry.keys)
-        if len(positions) == 0:
-            continue
-        data[positions] = entry.data[chosen]
-        if entry.valid is not None:
-            if valid is None:
-                valid = np.ones(plan.size, np.bool_)
-            valid[positions] = entry.valid[chosen]
-        elif valid is not None:
-            valid[positions] = True
+        valid = entry.put_back(plan, data, valid)
     return valid
 
 
-def _push(levels: tuple[UndoEntry, ...], entry: UndoEntry) -> tuple[UndoEntry, ...]:
-    """Add a newer entry; merge while neighbours are of like size, so that each value is merged only log(n) times."""
-    stack = [*levels, entry]
-    while len(stack) > 1 and len(stack[-2].keys) <= 2 * len(stack[-1].keys):
-        newer = stack.pop()
-        stack[-1] = _merge([stack[-1], newer])
-    return tuple(stack)
-
-
-def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
-    """One entry out of several, given oldest first; the oldest value of a row wins."""
-    if len(entries) == 1:
-        return entries[0]
-    first = entries[0]
-    keys = np.concatenate([entry.keys for entry in entries])
-    ordered, order = sort_with_positions(keys, runs=len(entries))
-    is_first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    places = np.flatnonzero(is_first)
-    chosen, ordered = order.take(places), ordered.take(places)
-    valid = None
-    if any(entry.valid is not None for entry in entries):
-        valid = np.concatenate([_valid_of(entry) for entry in entries]).take(chosen)
-    data = np.concatenate([entry.data for entry in entries]).take(chosen)
-    return UndoEntry(first.column, first.epoch, ordered, data, valid)
-
-
-def _valid_of(entry: UndoEntry) -> npt.NDArray[np.bool_]:
-    return np.ones(len(entry.keys), np.bool_) if entry.valid is None else entry.valid
-
-
 def _level_bytes(levels: _Levels) -> int:
-    return sum(_nbytes(entry) for entries in levels.values() for entry in entries)
-
-
-def _nbytes(entry: UndoEntry) -> int:
-    return entry.keys.nbytes + entry.data.nbytes + (0 if entry.valid is None else entry.valid.nbytes)
+    return sum(entry.nbytes for entries in levels.values() for entry in entries)

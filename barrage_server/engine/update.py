@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
@@ -24,6 +25,9 @@ __all__ = [
     "earlier_node",
     "fold_nodes",
 ]
+
+_MANY_NODES: Final = 8
+"""Updates whose coalesced form is kept for further readers at the node where they begin."""
 
 
 @public
@@ -150,11 +154,19 @@ def coalesce_all(updates: Sequence[TableUpdate], after: RowSet) -> tuple[TableUp
         for update in updates[1:]:
             total = coalesce(total, update, before)
         return total, before
-    level = list(updates)  # without shifts the row set before does not matter: neighbours first, which are small
+    total = _coalesce_unshifted(updates)
+    return total, total.undo(after)
+
+
+def _coalesce_unshifted(updates: Sequence[TableUpdate]) -> TableUpdate:
+    """The same for updates without shifts, where the row set before does not matter: neighbours first, which are
+    small.
+    """
+    level = list(updates)
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
         level = [coalesce(first, second, RowSet.EMPTY) for first, second in pairs] + level[len(level) & ~1 :]
-    return level[0], level[0].undo(after)
+    return level[0]
 
 
 def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, still_added: RowSet) -> RowSet:
@@ -177,7 +189,7 @@ class UpdateNode:
     changes by following the links; history without holders is freed.
     """
 
-    __slots__ = ("_coalesced", "next", "row_set", "step", "update")
+    __slots__ = ("__weakref__", "_coalesced", "next", "row_set", "step", "update")
 
     def __init__(self, step: int, row_set: RowSet, update: TableUpdate) -> None:
         self.step = step
@@ -194,21 +206,43 @@ def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
     """All changes after ``start`` up to and including ``end``, as one update.
 
     ``end`` must be ``start`` or come after it, else ValueError. The result is cached at ``start``, so that readers at
-    the same node share the work, and a later call only adds newer changes.
+    the same node share the work, and a later call only adds newer changes. What is cached at nodes on the way is used.
     """
     memo = start._coalesced
     if memo is not None and memo[0].step <= end.step:
         reached, total = memo
     else:
-        reached, total = start, TableUpdate.empty(len(start.update.modified))
-    while reached is not end:
-        following = reached.next
-        if following is None:
-            raise ValueError("the end does not come after the start")
-        total = following.update if reached is start else coalesce(total, following.update, start.row_set)
-        reached = following
-    start._coalesced = (reached, total)
+        reached, total = start, None
+    if reached is not end:
+        rest, is_unshifted = _between(reached, end)
+        if is_unshifted:
+            joined = _coalesce_unshifted(rest)
+            if reached is not start and len(rest) > _MANY_NODES:  # others have come as far: folds end at one node
+                reached._coalesced = (end, joined)
+            rest = [joined]
+        for update in rest:
+            total = update if total is None else coalesce(total, update, start.row_set)
+    if total is None:
+        total = TableUpdate.empty(len(start.update.modified))
+    start._coalesced = (end, total)
     return total
+
+
+def _between(start: UpdateNode, end: UpdateNode) -> tuple[list[TableUpdate], bool]:
+    """Updates that lead from ``start`` to ``end``, a later node; and whether none of them shifts rows."""
+    updates: list[TableUpdate] = []
+    node, is_unshifted = start, True
+    while node is not end:
+        memo, following = node._coalesced, node.next
+        if memo is not None and node.step < memo[0].step <= end.step:
+            node, update = memo
+        elif following is None:
+            raise ValueError("the end does not come after the start")
+        else:
+            node, update = following, following.update
+        updates.append(update)
+        is_unshifted = is_unshifted and not update.shifted.size
+    return updates, is_unshifted
 
 
 def added_since(start: UpdateNode, end: UpdateNode) -> RowSet:

@@ -16,6 +16,7 @@ from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.version import FEW_ROWS, shared_values
 from barrage_server.engine.view import ColumnView
 from barrage_server.operations.accumulators import Accumulator
+from barrage_server.operations.appended import added_rows
 from barrage_server.operations.distinct import OfDistinct
 from barrage_server.operations.group_formula import GroupFormula
 from barrage_server.operations.group_totals import GroupArray
@@ -143,7 +144,8 @@ class Aggregate(Operator):
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
         """Take out the rows as they were, and take in the rows as they are."""
         (change,), (version,) = changes, inputs
-        if change is None or change.update.is_empty:
+        came = RowSet.EMPTY if change is None else added_rows(change) if self._accumulates else change.update.added
+        if change is None or (change.update.is_empty and not came):
             return Outcome(self._rows, self._views(version), TableUpdate.empty(len(self.schema)))
         update = change.update
         modified = _union(update.modified[number] for number in self._read)
@@ -152,12 +154,12 @@ class Aggregate(Operator):
             gone = gone | (update.shifted.unapply(modified) if update.shifted.size else modified)
         lost = self._groups_left(update)
         left = [self._leave(ranking, change) for ranking in self._rankings.values()]
-        stay = not (update.added or update.removed or update.shifted.size or _any_of(update.modified, self._keys))
+        stay = not (came or update.removed or update.shifted.size or _any_of(update.modified, self._keys))
         if stay:
             touched = self._exchange(change.before, version, modified)
         else:
             touched = self._take(change.before, gone, -1)
-            touched += self._take(version, update.added | modified, 1)
+            touched += self._take(version, came | modified, 1)
         for ranking, (slots, moved, was) in zip(self._rankings.values(), left, strict=True):
             ranking.change(version, slots, update.added | moved, moved, was)
         if self._rankings:

@@ -77,7 +77,6 @@ class AsOfJoin(Operator):
         self._is_backward = is_backward
         self._equal_behind = is_backward != takes_equal  # right rows with the stamp of a left one, for the latter
         self._keeps_history = keeps_history
-        self._follows_right = follows_right
         self._groups = GroupIndex(keys.schema)
         self._left = StampedRows(
             self._groups, keys.left, keys.types, stamps[0], is_ordered=follows_right, may_wait=True

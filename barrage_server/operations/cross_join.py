@@ -96,7 +96,6 @@ class CrossJoin(Operator):
     ) -> None:
         self.schema = pa.schema([*left, *added.fields])
         self._columns = added.numbers
-        self._right_keys = keys.right
         self._bits = bits
         self._is_outer = is_outer
         self._most_rows = most_rows

@@ -34,8 +34,9 @@ Arguments = TypeVarTuple("Arguments")
 Piece = TypeVar("Piece", bytes, bytes | str)
 """What is written at once: a message, or a text frame of a websocket."""
 
-_BUNDLE_BYTES: Final = 1 << 20
-"""A turn of the dispatcher makes no more messages once it has this many bytes."""
+_BUNDLE_BYTES: Final = 1 << 19
+"""A turn of the dispatcher makes no more messages once it has this many bytes. A client that takes nothing costs as
+many, and one message."""
 
 
 class BundledExchange(ExchangeStream, Generic[Piece]):

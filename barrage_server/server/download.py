@@ -18,7 +18,7 @@ from barrage_server.server.translate import guarded
 
 __all__ = ["Download", "DownloadStream", "parts"]
 
-_MESSAGE_BYTES = 4 << 20
+_MESSAGE_BYTES = 1 << 20
 # Zero-copy batches made at a time: sending one evicts the interpreter's data from the processor's caches.
 _AHEAD = 32
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from barrage_server.process import return_memory
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.streams import SubscriptionStream
 
 __all__ = ["Housekeeping"]
+
+_RETURN_SECONDS: Final = 10.0
+"""Seconds between two looks at what the allocator keeps."""
 
 logger: Final = logging.getLogger("barrage_server.server")
 
@@ -24,6 +28,7 @@ class Housekeeping:
     def __init__(self, server_state: ServerState) -> None:
         self._server_state = server_state
         self._undefined_roles: frozenset[str] = frozenset()
+        self._returned_at = server_state.clock()
 
     def tidy(self, now: float) -> None:
         """Do what is due at ``now``, in seconds of the server's clock. Called about once a second."""
@@ -35,12 +40,15 @@ class Housekeeping:
         server_state.access.tidy(now)
         server_state.leases.tidy()
         server_state.results.tidy(now)
-        for stream in server_state.streams.open("subscription"):
+        for stream in reversed(server_state.streams.open("subscription")):  # the latest first: older ones fold the same
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
         server_state.authentication.refresh()
         self._tell_undefined_roles()
         server_state.end_disallowed()
+        if now - self._returned_at >= _RETURN_SECONDS:
+            self._returned_at = now
+            return_memory()
 
     def _tell_undefined_roles(self) -> None:
         """Say in the log which roles credentials name that are not defined, since their file was read again."""

@@ -111,7 +111,8 @@ class Limits:
         slow_client_seconds: seconds without taking a message after which a client loses its connection. Until then it
             only falls behind: nothing is queued for it, and no publisher waits for it.
         idle_upload_seconds: seconds without a message after which a plain or staging ``DoPut`` loses its connection.
-        goodbye_seconds: seconds that a client has to hang up after it got the reason of the end of its stream.
+        goodbye_seconds: seconds that a client has to hang up after it got the reason of the end of its stream. Then
+            it loses its connection, and with that its other calls.
         sessions: sessions of Deephaven clients at a time; further ones are refused.
         sessions_per_caller: of these, of one caller.
         exports: tables that one such session may hold at a time, and share; further ones are refused.
@@ -186,7 +187,7 @@ class Limits:
     staging: StagingLimits = field(default_factory=StagingLimits)
     slow_client_seconds: float = 30.0
     idle_upload_seconds: float = 600.0
-    goodbye_seconds: float = 1.0
+    goodbye_seconds: float = 5.0
     sessions: int = 2_000
     sessions_per_caller: int = 1_500
     exports: int = 10_000

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
@@ -239,7 +239,8 @@ class Watchdog:
     """A thread that ends streams which hold things up, and runs housekeeping.
 
     An overdue stream is cut off by its endpoint; its connection is ended where the endpoint cannot, or where the stream
-    is open ``GRACE`` seconds later.
+    is open ``GRACE`` seconds later. It must be overdue in two passes in a row: where the machine paused or was too busy
+    to run this thread, its client did not run either, and gets another period.
 
     Args:
         streams: what is watched.
@@ -270,6 +271,7 @@ class Watchdog:
         self._clock = clock
         self.evicted = 0
         self._cut: WeakKeyDictionary[Stream, float] = WeakKeyDictionary()  # since when
+        self._late: WeakSet[Stream] = WeakSet()  # overdue in the last pass
         self._thread = threading.Thread(target=self._watch, name="barrage-watchdog", daemon=True)
 
     def start(self) -> None:
@@ -296,6 +298,10 @@ class Watchdog:
     def _check(self, stream: Stream, now: float) -> None:
         reason = self._streams.overdue(stream, now)
         if reason is None:
+            self._late.discard(stream)
+            return
+        if stream not in self._late:
+            self._late.add(stream)
             return
         since = self._cut.get(stream)
         if since is not None:

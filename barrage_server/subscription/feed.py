@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+from weakref import ref
 
 import pyarrow as pa
 
 from barrage_server.engine.table import Table
-from barrage_server.engine.update import TableUpdate
+from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
 from barrage_server.subscription.message import EncodedMessage, MessageEncoder
@@ -189,6 +190,7 @@ class TableFeed:
         self._groups: dict[Hashable, SubscriberGroup] = {}
         self._viewport_groups: dict[Hashable, ViewportGroup] = {}
         self._ticks: dict[float, _Tick] = {}
+        self._fold: tuple[float, ref[UpdateNode]] | None = None  # time, and the node up to which history is folded
         self._members = 0
         self._shared: dict[tuple[int, int], SharedRows] = {}  # by id() of the update, which the value holds, and step
 
@@ -248,6 +250,15 @@ class TableFeed:
         if tick is None:
             return time
         return max(time, tick.time + math.ceil((time - tick.time) / interval - _ROUNDING) * interval)
+
+    def fold_end(self, now: float) -> UpdateNode:
+        """The node up to which subscribers fold their history at ``now``: the same for all, so that they share work."""
+        with self._lock:
+            end = None if self._fold is None or self._fold[0] != now else self._fold[1]()
+            if end is None:
+                end = self.table.version.node
+                self._fold = (now, ref(end))  # weakly: a node keeps the whole later history alive
+            return end
 
     def tidy(self, now: float) -> None:
         """Drop the versions of ticks that all members have had time to send: a version keeps the whole later history

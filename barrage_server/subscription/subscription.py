@@ -34,8 +34,9 @@ __all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
 # Subscribers with intervals of at least this many seconds send at common ticks, so that they can share messages.
 _SHORTEST_TICK = 0.005
 # Seconds without a message while the table ticked after which the history of a subscriber is folded. Longer than usual
-# intervals, because a folded update is not shared.
-_FOLD_SECONDS = 3.0
+# intervals: until then subscribers at one point of the history share what they coalesce. A little less than the time
+# between two calls of Subscription.tidy.
+_FOLD_SECONDS = 0.8
 
 
 class Poll(NamedTuple):
@@ -228,7 +229,7 @@ class Subscription:
         with self._lock:
             if now - self._folded_at < _FOLD_SECONDS:
                 return
-            end = self._table.version.node
+            end = self._feed.fold_end(now)
             if self._growing is not None:
                 version, start, node = self._growing
                 if end.step > version.step:

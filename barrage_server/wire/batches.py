@@ -42,6 +42,11 @@ __all__ = [
 
 FIRST_BATCH_ROWS: Final = 4096
 """Rows of the first batch of added rows: few, so that the receiver can show them early."""
+EARLY_BATCH_ROWS: Final = 16384
+"""Rows of further batches of added rows, up to ``EARLY_ROWS``. A divisor of ``BATCH_ROWS``."""
+EARLY_ROWS: Final = 1 << 18
+"""Rows of a message until a receiver that takes nothing blocks its sender, about: so many fit into buffers on the way.
+What the sender then holds is one batch."""
 BATCH_ROWS: Final = 65536
 UNLIMITED_ROWS: Final = (1 << 31) - 1
 DEFAULT_MESSAGE_BYTES: Final = 96 << 20
@@ -226,9 +231,14 @@ class MessageWriter:
             rest = max(1, min(rest, int(self._max_bytes / self._row_bytes)))
         if count <= first:
             return [(0, count)] if count else []
-        # The second batch ends where it would without a smaller first one: aligned with storage pieces, so that slices
+        # Later batches end where they would without smaller ones before: aligned with storage pieces, so that slices
         # are zero-copy.
-        bounds = [0, first, *range(rest if first < rest else first + rest, count, rest), count]
+        begun = rest if first < rest else first + rest
+        bounds = [0, first]
+        if first < EARLY_BATCH_ROWS < rest:
+            begun = max(begun, EARLY_ROWS // rest * rest)
+            bounds += range(EARLY_BATCH_ROWS, min(begun, count), EARLY_BATCH_ROWS)
+        bounds += [*range(begun, count, rest), count]
         return list(pairwise(bounds))
 
     def _batches(

@@ -18,7 +18,7 @@ __all__ = ["RequestReader"]
 _MOST_BYTES: Final = 1 << 12
 """Bytes. Longer requests are decoded in full each time, and not kept."""
 _MOST_FRAMES: Final = 8
-"""Requests that are kept, each of another length: the bytes of a viewport differ in length from place to place."""
+"""Requests that are kept: viewports, and the bytes around them, differ in length from place to place."""
 
 
 class RequestReader:
@@ -30,14 +30,15 @@ class RequestReader:
     __slots__ = ("_frames", "_last")
 
     def __init__(self) -> None:
-        self._frames: dict[int, _Frame] = {}  # by the length of the request
+        # By the length of the request. Viewports of two lengths may be in requests of one, which are padded.
+        self._frames: dict[int, list[_Frame]] = {}
         self._last: SubscriptionRequest | None = None  # that was decoded in full, without its viewport
 
     def read(self, data: bytes) -> BarrageMessage:
         """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
-        frame = self._frames.get(len(data))
-        if frame is not None and frame.is_around(data):
-            return frame.request.moved(decode_row_set(data[frame.start : frame.stop]))
+        for frame in self._frames.get(len(data), ()):
+            if frame.is_around(data):
+                return frame.request.moved(decode_row_set(data[frame.start : frame.stop]))
         message = decode_message(data)
         if isinstance(message, SubscriptionRequest):
             message = self._known(message)
@@ -55,9 +56,9 @@ class RequestReader:
     def _keep(self, data: bytes, message: SubscriptionRequest) -> None:
         frame = _frame(data, message)
         if frame is not None:
-            if len(self._frames) >= _MOST_FRAMES:
+            if sum(map(len, self._frames.values())) >= _MOST_FRAMES:
                 self._frames.clear()
-            self._frames[len(data)] = frame
+            self._frames.setdefault(len(data), []).append(frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,9 @@ class _Frame:
     stop: int
 
     def is_around(self, data: bytes) -> bool:
-        """Whether ``data`` differs from the request in the bytes of its viewport only."""
+        """Whether ``data``, as long as the request, differs from it in the bytes of its viewport only."""
         known, start, stop = self.data, self.start, self.stop
-        return len(data) == len(known) and data[:start] == known[:start] and data[stop:] == known[stop:]
+        return data[:start] == known[:start] and data[stop:] == known[stop:]
 
 
 def _frame(data: bytes, request: SubscriptionRequest) -> _Frame | None:

@@ -72,7 +72,7 @@ WORKS: Final = {
     "latency": Work(latency.run, 150),
     "fanout": Work(fanout.run, 240),
     "viewers": Work(viewers.run, 180),
-    "stalled": Work(stalled.run, 300),
+    "stalled": Work(stalled.run, 600),
     "strangers": Work(strangers.run, 120),
     "relay": Work(relay.run, 120),
     "memory": Work(memory.run, 240),

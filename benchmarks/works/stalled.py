@@ -1,4 +1,7 @@
-"""Subscribers that take nothing, at a million rows per second: what the server keeps, and what another one notices."""
+"""Subscribers that take nothing, at a million rows per second: what the server keeps, and what another one notices.
+
+By each front.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from benchmarks import data, systems
 from benchmarks.bench import Bench
 from benchmarks.exchange import Receiver
 from benchmarks.machine import MIB
-from benchmarks.names import OURS
+from benchmarks.names import GRPC_FRONT, OURS
 
 RING: Final = "20 subscribers that take nothing, ring"
 KEYED: Final = "20 subscribers that take nothing, keyed table"
@@ -25,22 +28,23 @@ _INTERVAL_MS: Final = 20
 def run(bench: Bench) -> None:
     """Each of them has a connection of its own, and asks for all rows."""
     rows = bench.sizes.keyed
-    _measure(bench, RING, "ring", rows)
-    bench.keep()
-    _measure(bench, KEYED, "keyed", rows)
+    for work, kind in ((RING, "ring"), (KEYED, "keyed")):
+        for name, front in ((OURS, "pyarrow"), (GRPC_FRONT, "grpc")):
+            _measure(bench, work, kind, rows, name, front)
+            bench.keep()
 
 
-def _measure(bench: Bench, work: str, kind: str, rows: int) -> None:
+def _measure(bench: Bench, work: str, kind: str, rows: int, name: str, front: str) -> None:
     """Turns without and with them; the ratio of the others' p99 is that of each pair."""
     held, alone, beside, ratios = list[float](), list[float](), list[float](), list[float]()
     for _ in range(bench.sizes.repeats):
-        with systems.ours() as system, ExitStack() as stack:
+        with systems.ours(front=front) as system, ExitStack() as stack:
             system.make("t", kind, rows)
             with system.ticking("t", _RATE, _BATCH_MS), system.receiving("t", _INTERVAL_MS) as receiver:
-                bench.step(f"{kind}, alone")
+                bench.step(f"{kind}, front {front}, alone")
                 before = _late(bench, receiver)
                 resident = system.resident_bytes()
-                bench.step(f"{kind}, beside {STALLED}")
+                bench.step(f"{kind}, front {front}, beside {STALLED}")
                 for _ in range(STALLED):
                     stack.enter_context(system.subscribed("t", _INTERVAL_MS))
                     time.sleep(_BATCH_MS / 1000)  # each at another point of the history
@@ -49,13 +53,13 @@ def _measure(bench: Bench, work: str, kind: str, rows: int) -> None:
         alone.append(1000 * before)
         beside.append(1000 * after)
         ratios.append(after / before)
-    bench.add(work, "p99 of another one, alone", OURS, alone, "ms")
-    bench.add(work, "p99 of another one, beside them", OURS, beside, "ms")
-    bench.add(work, "p99 of another one", OURS, ratios, "times that without them")
-    bench.add(work, "memory for all of them", OURS, held, "MiB")
-    bench.add(work, "memory for each of them", OURS, [max(0.0, each) / STALLED for each in held], "MiB")
+    bench.add(work, "p99 of another one, alone", name, alone, "ms")
+    bench.add(work, "p99 of another one, beside them", name, beside, "ms")
+    bench.add(work, "p99 of another one", name, ratios, "times that without them")
+    bench.add(work, "memory for all of them", name, held, "MiB")
+    bench.add(work, "memory for each of them", name, [max(0.0, each) / STALLED for each in held], "MiB")
     of_table = [max(0.0, each) * MIB / (rows * data.BYTES_PER_ROW) for each in held]
-    bench.add(work, "memory for all of them, by the table's", OURS, of_table, "times")
+    bench.add(work, "memory for all of them, by the table's", name, of_table, "times")
 
 
 def _late(bench: Bench, receiver: Receiver) -> float:

@@ -61,6 +61,9 @@ def test_grid_with_panels_menu_and_sentences(tab: Tab, server: bs.Server, scheme
     tab.page.keyboard.press("Shift+F10")
     tab.page.get_by_role("menu").wait_for()
     assert findings(tab) == []
+    tab.page.get_by_role("menuitem", name="Numbers").click()
+    tab.page.get_by_role("menu", name="Numbers of x").wait_for()
+    assert findings(tab) == []
     tab.page.keyboard.press("Escape")
     server.drop("t")
     tab.until(lambda look: look.cover, "the sentence")

@@ -15,6 +15,8 @@ from tests.browser.test_access import findings
 from tests.waiting import until
 
 WIDGET = Path(bs.__file__).parent / "notebook" / "static" / "widget.js"
+INDEX = Path(bs.__file__).parent / "server" / "web" / "static" / "index.html"
+"""Names its script and its styles."""
 HERE = Path(__file__).parent
 PLACES = """<main><h1>A notebook</h1><button id="before">Before</button><div id="a"></div><div id="b"></div>
 <div style="height: 2000px"></div></main>"""
@@ -39,15 +41,17 @@ class Widgets:
         self.tab = tab
         self.page = tab.page
         self.page.add_init_script(path=HERE / "watch_canvases.js")
-        # The page of the server, with other scripts: only from there are websockets to it allowed.
         for name, body in {
             "page.js": (HERE / "widget_page.js").read_text(encoding="utf-8"),
             "widget.js": WIDGET.read_text(encoding="utf-8"),
             "page.css": style,
+            "early.js": "",
         }.items():
             kind = "text/css" if name.endswith("css") else "text/javascript"
             self.page.route(f"**/static/{name}", self._answer(kind, body))
-        self.page.goto(f"{server.web_uri}/static/index.html")  # which names its script and its styles
+        # Another page in a document of the server's: only from there are websockets to it allowed.
+        self.page.goto(f"{server.web_uri}/static/LICENSES.txt")
+        self.page.set_content(INDEX.read_text(encoding="utf-8"))
         until(lambda: self.page.evaluate("typeof show") == "function", what="the page")
         self.page.evaluate("(places) => { document.body.innerHTML = places; }", PLACES)
 
@@ -222,7 +226,7 @@ def test_it_is_taken_away_and_comes_back(tab: Tab, server: bs.Server) -> None:
     }""")
     for number in range(5):
         table.upsert({"key": [2 + number], "name": [f"n:{number}"]})
-    tab.page.evaluate("kept.forEach((element) => document.querySelector('main').append(element))")
+    tab.page.evaluate("kept.forEach((element) => document.getElementById('before').before(element))")
     widgets.shows("a", ["n:0", "n:1", "n:2", "n:3", "n:4", "n:a"])
     until(lambda: values.inner_text().split() == ["key", "6", "1", "6"], what="the plot as it is now")
     colour = "(element) => getComputedStyle(element).backgroundColor"
@@ -230,6 +234,84 @@ def test_it_is_taken_away_and_comes_back(tab: Tab, server: bs.Server) -> None:
     canvas = tab.page.locator("#a .surface canvas")
     pixel = "(canvas) => [...canvas.getContext('2d').getImageData(canvas.width - 5, canvas.height - 5, 1, 1).data]"
     until(lambda: canvas.evaluate(pixel) == [18, 22, 27, 255], what="the dark grid")
+
+
+HIDDEN = {
+    "scrolled away": ("scrollTo(0, document.body.scrollHeight)", "scrollTo(0, 0)"),
+    "in a hidden tab of the notebook": (
+        "document.getElementById('tab').style.display = 'none'",
+        "document.getElementById('tab').style.display = ''",
+    ),
+    "in a place that scrolls": (
+        "document.getElementById('tab').scrollTo(0, 3000)",
+        "document.getElementById('tab').scrollTo(0, 0)",
+    ),
+}
+TABS = """<main><h1>A notebook</h1>
+<div id="tab" style="height: 350px; overflow: auto"><div id="a"></div><div style="height: 3000px"></div></div>
+<div style="height: 3000px"></div><div id="b" style="position: fixed; top: 400px; width: 100%"></div></main>"""
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+@pytest.mark.parametrize("plot", [None, {"ys": ["key"]}], ids=["grid", "plot"])
+def test_what_is_not_in_view_is_not_painted_and_its_updates_not_acknowledged(
+    tab: Tab, server: bs.Server, plot: dict[str, list[str]] | None, how: str
+) -> None:
+    table = filled(server)
+    widgets = Widgets(tab, server)
+    tab.page.evaluate("(places) => { document.body.innerHTML = places; }", TABS)
+    widgets.show("a", _target={"table": "t", "title": "t"}, plot=plot)
+    widgets.show("b", _target={"table": "t", "title": "t"})
+    widgets.shows("b", BOTH)
+    acknowledged = "widgets[0].model.acknowledged()"
+    greatest = tab.page.locator("#a .plot-values tbody")
+
+    def shows(least: int, last: int) -> bool:
+        if plot is None:
+            return widgets.names("a") == sorted(f"n:{key}" for key in range(least, last + 1))
+        return greatest.inner_text().split()[-1:] == [str(last)]
+
+    hide, again = HIDDEN[how]
+    for first in (100, 200):
+        table.delete({"key": table.to_arrow()["key"].to_pylist()})
+        table.upsert({"key": [first], "name": [f"n:{first}"]})
+        until(lambda at=first: shows(at, at), what="the first rows")
+        tab.page.evaluate(
+            """(hide) => new Promise((told) => {
+                eval(hide);
+                // Told after the widget, whose observer is older.
+                new IntersectionObserver(([entry]) => entry.isIntersecting || told())
+                    .observe(document.querySelector('#a .barrage-widget'));
+            })""",
+            hide,
+        )
+        before, painted = tab.page.evaluate(acknowledged), widgets.painted("a")
+        for key in range(first + 1, first + 9):
+            table.upsert({"key": [key], "name": [f"n:{key}"]})
+            until(lambda at=first, to=key: widgets.names("b") == sorted(f"n:{n}" for n in range(at, to + 1)))
+        # A frame that was under way may still have been painted.
+        assert tab.page.evaluate(acknowledged) <= before + 1
+        assert not shows(first, first + 8)
+        if plot is None:
+            assert widgets.painted("a") == painted or "n:" + str(first + 2) not in widgets.painted("a")
+        tab.page.evaluate(again)
+        until(lambda at=first: shows(at, at + 8), what="the newest rows")
+    tab.page.evaluate("widgets.forEach(({end}) => end())")  # or they would miss the server
+
+
+def test_keys_in_a_grid_out_of_view_are_followed(tab: Tab, server: bs.Server) -> None:
+    """Screen readers get the active cell, wherever the notebook is scrolled to."""
+    filled(server)
+    widgets = Widgets(tab, server)
+    widgets.show("a", _target={"table": "t", "title": "t"})
+    widgets.shows("a", BOTH)
+    grid = tab.page.locator('#a [role="grid"]')
+    grid.focus()
+    active = "(grid) => grid.getRootNode().getElementById(grid.getAttribute('aria-activedescendant'))?.textContent"
+    until(lambda: grid.evaluate(active) == "1", what="the first cell")
+    tab.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    tab.page.keyboard.press("ArrowDown")
+    until(lambda: grid.evaluate(active) == "2", what="the next cell")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

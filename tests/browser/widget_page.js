@@ -9,6 +9,7 @@ window.widgets = [];
 function modelOf(traits) {
   const listeners = new Map();
   const sockets = new Map();
+  let acknowledged = 0;
   const say = (event, ...given) => [...(listeners.get(event) ?? [])].forEach((run) => run(...given));
   const ended = (link, text) => sockets.delete(link) && say("msg:custom", { kind: "closed", link, text }, []);
   return {
@@ -20,13 +21,16 @@ function modelOf(traits) {
     on: (event, run) => listeners.set(event, (listeners.get(event) ?? new Set()).add(run)),
     off: (event, run) => listeners.get(event)?.delete(run),
     listeners: () => [...listeners.values()].reduce((sum, those) => sum + those.size, 0),
+    acknowledged: () => acknowledged,
     cut: () => [...sockets].forEach(([link, socket]) => {
       socket.close();
       ended(link, "The kernel was tired.");
     }),
     send: ({ kind, link, text }) => {
       said.push({ kind, link });
-      if (kind === "text") sockets.get(link)?.send(text);
+      if (kind === "text" && JSON.parse(text).type === "ack") acknowledged += 1;
+      const socketOf = sockets.get(link);
+      if (kind === "text" && socketOf?.readyState === WebSocket.OPEN) socketOf.send(text);
       if (kind === "close") sockets.get(link)?.close();
       if (kind !== "open") return;
       const socket = new WebSocket(`ws://${location.host}/live`, "barrage-page.1");

@@ -12,6 +12,7 @@ import pytest
 from barrage_server.engine.columns import make_column
 from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry
+from barrage_server.engine.undo_entries import DenseEntry
 from barrage_server.rowset import RowSet
 from tests.engine.column_model import MANNERS, Model, check_equal
 from tests.engine.samples import SAMPLES, pick, shown
@@ -62,7 +63,7 @@ def test_cells_are_gathered_before_the_records_are_looked_at(name: str) -> None:
 
         __slots__ = ()
 
-        def entries(self, number: int, epoch: int) -> list[UndoEntry]:
+        def entries(self, number: int, epoch: int) -> list[UndoEntry | DenseEntry]:
             found = super().entries(number, epoch)
             column.overwrite(rows, pick(sample, [4, 3, 1, 0]), undo)
             return found

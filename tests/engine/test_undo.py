@@ -8,13 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.sorting import sort_with_positions
+from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import HeldCursors, Undo, UndoCursor, UndoEntry, restore
+from barrage_server.rowset import RowSet
 
 SIZE = 12
 # A write: rows, each with a new value or null (negative).
@@ -102,6 +105,103 @@ def test_versions_that_share_old_values_read_what_they_saw(history: list[tuple[s
             assert cells.read(cursor, range(SIZE)) == expected
 
 
+@pytest.mark.parametrize("kept_when", ["few", "most"])
+@given(history=cycles, compacted=st.sets(st.integers(0, 40)), span=st.integers(1, SIZE))
+def test_dense_values_read_as_those_with_keys(
+    kept_when: str, history: list[list[dict[int, int]]], compacted: set[int], span: int
+) -> None:
+    """Wherever the written rows lie, and whichever are written first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("barrage_server.engine.undo_entries._LEAST_DENSE", 1 if kept_when == "few" else 4)
+        cells = Cells(HeldCursors())
+        versions = []
+        for number, writes in enumerate(history):
+            for values in writes:
+                near = {row: value for row, value in values.items() if number >= 10 or row < span}
+                if near:
+                    cells.write(near)
+            versions.append(cells.start_version())
+            if number in compacted:
+                versions[0][0].compact()
+            for cursor, expected in versions:
+                assert cells.read(cursor, range(SIZE)) == expected
+                assert cells.read(cursor, [0, 2, 3, 7, SIZE - 1]) == [expected[row] for row in (0, 2, 3, 7, SIZE - 1)]
+
+
+def test_values_of_most_rows_are_kept_without_keys() -> None:
+    """They take the cells and a byte for each; what was recorded before is not kept again."""
+    size = 20_000
+    undo = Undo()
+    cursor, node = UndoCursor(undo), undo
+    random = np.random.default_rng(5)
+    oldest = np.full(size, -1)
+    for number in range(60):
+        keys = np.unique(random.integers(0, size, 2000))
+        node.record(UndoEntry(0, 0, keys, np.full(len(keys), number), None))
+        oldest[keys] = np.where(oldest[keys] < 0, number, oldest[keys])
+        node = node.start_next()
+        if number % 7 == 0:
+            cursor.compact()
+    cursor.compact()
+    found = np.full(size, -1)
+    assert restore(cursor.entries(0, 0), ReadPlan.from_range(0, size - 1), found, None) is None
+    assert found.tolist() == oldest.tolist()
+    assert cursor.nbytes <= size * 9
+
+
+def test_values_far_from_most_others_keep_their_keys() -> None:
+    size, far = 20_000, 2**60
+    undo = Undo()
+    cursor, node = UndoCursor(undo), undo
+    for number in range(40):
+        keys = np.arange(number % 4, size, 4)
+        if number >= 4:
+            keys = np.append(keys, [far + number, far + 2 * number + 50])
+        node.record(UndoEntry(0, 0, keys, np.full(len(keys), number), None))
+        node = node.start_next()
+        cursor.compact()
+    for key, expected in ((0, 0), (19_999, 3), (far + 4, 4), (far + 39, 39), (far + 58, 4), (far + 128, 39)):
+        found = np.full(1, -1)
+        restore(cursor.entries(0, 0), ReadPlan.from_range(key, key), found, None)
+        assert found.tolist() == [expected]
+    assert cursor.nbytes <= size * 9 + 1000 * 16
+
+
+def test_records_of_large_writes_are_merged_soon() -> None:
+    """A version that is held keeps few of them, although fewer cycles have passed than between two merges of others."""
+    size = 300_000
+    store = ColumnStore(pa.schema([("value", pa.int64())]))
+    rows = RowSet.flat(size)
+    store.columns[0].write(rows, pa.array(np.zeros(size, np.int64)), None)
+    held = store.views()
+    nodes = [weakref.ref(store.undo)]
+    for number in range(20):
+        store.columns[0].overwrite(rows, pa.array(np.full(size, number + 1)), store.undo)
+        store.views()
+        nodes.append(weakref.ref(store.undo))
+    assert sum(node() is not None for node in nodes) <= 3
+    assert held[0].read(ReadPlan.from_row_set(rows)).to_pylist() == [0] * size
+
+
+def test_nulls_among_values_of_most_rows_stay_nulls() -> None:
+    size = 10_000
+    undo = Undo()
+    cursor, node = UndoCursor(undo), undo
+    keys = np.arange(0, size, 2)
+    node.record(UndoEntry(0, 0, keys, keys, None))
+    node = node.start_next()
+    cursor.compact()
+    valid = np.arange(size) % 3 > 0
+    node.record(UndoEntry(0, 0, np.arange(size), np.arange(size), valid))
+    node.start_next()
+    cursor.compact()
+    data = np.zeros(size - 20, np.int64)
+    shown = restore(cursor.entries(0, 0), ReadPlan.from_range(10, size - 11), data, None)
+    assert shown is not None
+    assert shown.tolist() == (valid | (np.arange(size) % 2 == 0))[10:-10].tolist()
+    assert data.tolist() == list(range(10, size - 10))
+
+
 def test_what_many_versions_need_is_kept_once() -> None:
     """Twenty versions, and then every cell is overwritten several times."""
     cells = Cells(HeldCursors())
@@ -136,7 +236,7 @@ def test_a_thread_that_merges_does_not_hold_up_others(monkeypatch: pytest.Monkey
     for number in range(100):
         cells.write({number % SIZE: number})
         cells.start_version()
-    monkeypatch.setattr("barrage_server.engine.undo.sort_with_positions", slow)
+    monkeypatch.setattr("barrage_server.engine.undo_entries.sort_with_positions", slow)
     with ThreadPoolExecutor(1) as pool:
         compacted = pool.submit(cursor.compact)
         assert merging.wait(30)

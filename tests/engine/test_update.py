@@ -85,6 +85,61 @@ def test_coalescing_equals_applying_in_turn(data: st.DataObject) -> None:
     check(start, model, before, coalesce_nodes(fold_nodes(first, node), node))
 
 
+@given(st.data())
+def test_coalescing_over_what_later_readers_have_coalesced_equals_applying_in_turn(data: st.DataObject) -> None:
+    """Whichever readers, at nodes on the way, have coalesced up to whichever node before."""
+    before = RowSet.from_keys(sorted(data.draw(st.sets(st.integers(0, 40), max_size=15))))
+    model = Model()
+    model.apply(TableUpdate.of_added(before, COLUMNS))
+    start = model.copy()
+    nodes = [UpdateNode(0, before, TableUpdate.of_added(before, COLUMNS))]
+    for step in range(1, data.draw(st.integers(2, 14)) + 1):
+        update = data.draw(updates(nodes[-1].row_set))
+        nodes[-1].next = UpdateNode(step, update.apply_to(nodes[-1].row_set), update)
+        nodes.append(nodes[-1].next)
+        model.apply(update)
+    places = st.integers(0, len(nodes) - 1)
+    for reader, reached in data.draw(st.lists(st.tuples(places, places), max_size=6)):
+        if reader <= reached:
+            fold_nodes(nodes[reader], nodes[reached])
+    check(start, model, before, coalesce_nodes(nodes[0], nodes[-1]))
+
+
+def test_readers_that_fold_up_to_one_node_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty readers, the latest first, again and again: each adds what is its own."""
+    calls = 0
+
+    def counted(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUpdate:
+        nonlocal calls
+        calls += 1
+        return coalesce(first, second, before)
+
+    monkeypatch.setattr("barrage_server.engine.update.coalesce", counted)
+    rows = RowSet.flat(1000)
+    node = UpdateNode(0, rows, TableUpdate.of_added(rows, 1))
+
+    def tick(times: int) -> None:
+        nonlocal node
+        for _ in range(times):
+            changed = RowSet.from_range(node.step % 1000, node.step % 1000)
+            update = TableUpdate(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty(), (changed,))
+            node.next = UpdateNode(node.step + 1, rows, update)
+            node = node.next
+
+    readers = []
+    for _ in range(20):
+        readers.append(node)
+        tick(1)
+    for _ in range(3):
+        tick(200)
+        calls = 0
+        for place in reversed(range(20)):
+            readers[place] = fold_nodes(readers[place], node)
+        assert calls <= 200 + 20 * 2
+    for place, reader in enumerate(readers):
+        assert coalesce_nodes(reader, node).modified[0] == RowSet.from_range(place, 619)
+
+
 def check(start: Model, end: Model, before: RowSet, total: TableUpdate) -> None:
     again = start.copy()
     again.apply(total)

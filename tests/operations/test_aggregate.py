@@ -575,3 +575,25 @@ def test_values_that_rows_have_had_leave_no_trace_in_sums(func: Any) -> None:
     values |= dict.fromkeys(values, 0.5)
     write(sorted(values))
     assert plain_rows(made)[0][1] == plain_rows(table.snapshot().agg_by(func("s = x"), "g"))[0][1]
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_rows_of_a_blink_table_that_come_and_go_beside_the_start_are_counted(before: int) -> None:
+    """As those that are there at the start are, and those that come later."""
+    blink = BlinkTable(UpdateGraph(), "blink", {"x": "int64"})
+    blink.append({"x": [0] * before})
+    with pytest.MonkeyPatch.context() as patch:
+        attach = UpdateGraph.attach
+
+        def attach_late(self: UpdateGraph, table: Any) -> None:
+            for number in (1, 2, 3):
+                blink.append({"x": [number]})
+            AppendTable(self, "other", {"x": "int64"}).append({"x": [1]})  # the cycle in which the last row leaves
+            attach(self, table)
+
+        patch.setattr(UpdateGraph, "attach", attach_late)
+        made = agg_by([blink], [agg.count_("n"), agg.sum_("s = x"), agg.first("f = x"), agg.max_("m = x")], [])
+    watch = Watch(made)
+    blink.append({"x": [4]})
+    assert plain_rows(made) == [(before + 4, 10, 0 if before else 1, 4)]
+    watch.check_held()

@@ -104,10 +104,28 @@ def test_a_stream_that_does_not_end_when_it_is_told_is_cut() -> None:
     streams.expect_end(told, "revoked", 10.0)
     streams.expect_end(told, "revoked", 11.0)
     watchdog.check(11.9)
-    assert (told.cuts, other.cuts) == (0, 0)
     watchdog.check(12.0)
+    assert (told.cuts, other.cuts) == (0, 0)
+    watchdog.check(12.2)
     assert (told.cuts, other.cuts) == (1, 0)
     assert streams.overdue(told, 12.0) == "revoked"
+
+
+def test_a_client_that_acts_after_a_pause_of_the_machine_keeps_its_stream() -> None:
+    """The first pass after it finds the stream overdue, as it would a client that had the time and did nothing."""
+    streams = Streams({})
+    stream = Fake()
+    stream.can_be_cut = True
+    streams.admit(stream)
+    watchdog = Watchdog(streams, lambda _: False, lambda _: None)
+    for reason in ("late", None, "late", None):
+        stream.reason = reason
+        watchdog.check(100.0)
+    assert (stream.cuts, watchdog.evicted) == (0, 0)
+    stream.reason = "late"
+    watchdog.check(200.0)
+    watchdog.check(200.2)
+    assert (stream.cuts, watchdog.evicted) == (1, 1)
 
 
 def test_callers_of_an_open_server_are_not_told_apart_and_not_counted() -> None:
@@ -229,6 +247,7 @@ def test_a_stream_that_can_be_cut_off_keeps_its_connection() -> None:
         return True
 
     watchdog = Watchdog(streams, kick, lambda now: None)
+    watchdog.check(9.8)
     watchdog.check(10.0)
     watchdog.check(10.0 + watchdog.GRACE / 2)
     assert (stuck.cuts, kicked, watchdog.evicted) == (1, [], 1)
@@ -274,6 +293,8 @@ def test_a_fault_of_one_stream_keeps_no_other_from_being_watched(caplog: pytest.
         kicked.append(peer)
         return True
 
-    Watchdog(streams, kick, lambda now: None).check(0.0)
+    watchdog = Watchdog(streams, kick, lambda now: None)
+    watchdog.check(0.0)
+    watchdog.check(0.2)
     assert kicked == ["late"]
     assert "no more files" in caplog.text

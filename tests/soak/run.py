@@ -20,7 +20,6 @@ __all__ = ["LIMITS", "Soak", "SoakError", "Summary", "grown"]
 LIMITS = {
     "session_seconds": 20.0,
     "slow_client_seconds": 10.0,
-    "goodbye_seconds": 0.2,
     "retain_seconds": 5.0,
     "staging": {"expiry_seconds": 10.0, "lifetime_seconds": 15.0},
 }

@@ -442,6 +442,21 @@ def test_a_stalled_subscriber_keeps_no_history() -> None:
     assert metadata(stalled, 1.0) == metadata(plain, 1.0)
 
 
+def test_subscribers_fold_their_history_up_to_one_point() -> None:
+    """At one time, whatever the table does meanwhile; a point that no subscriber needs is not kept."""
+    table = KeyedTable(UpdateGraph(), "t", SCHEMA, ["name"])
+    table.upsert(rows(0))
+    feed = TableFeed(table)
+    end = feed.fold_end(1.0)
+    assert end is table.version.node
+    table.upsert({"name": ["n0"], "value": [1]})
+    assert feed.fold_end(1.0) is end
+    assert feed.fold_end(2.0) is table.version.node
+    del end  # links to it
+    table.upsert({"name": ["n0"], "value": [2]})
+    assert feed.fold_end(2.0) is table.version.node
+
+
 def test_statistics_say_how_far_a_subscriber_is() -> None:
     """Messages, rows, and how many cycles it is behind."""
     table: Table = append_table(5)

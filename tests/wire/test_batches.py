@@ -90,14 +90,14 @@ TEXTS = pa.array([f"text {number:06}" for number in range(10_000)])
 
 
 class TestCuts:
-    """Added rows first, then modified rows; 65536 at a time, 4096 of the first ones apart, unless the receiver says
-    otherwise.
+    """Added rows first, then modified rows; 65536 at a time, unless the receiver says otherwise. Of added ones 4096
+    come first, then 16384 at a time up to 262144.
     """
 
     @pytest.mark.parametrize(
         ("batch_size", "expected"),
         [
-            (0, [4096, 61440, 65536, 65536, 3392]),
+            (0, [4096, 12288, *[16384] * 11, 3392]),
             (-1, [200_000]),
             (100_000, [100_000, 100_000]),
             (150_000, [150_000, 50_000]),
@@ -105,6 +105,12 @@ class TestCuts:
     )
     def test_added_rows(self, batch_size: int, expected: list[int]) -> None:
         assert lengths(outgoing([NUMBERS]), SCHEMA, SubscriptionOptions(batch_size=batch_size)) == expected
+
+    def test_many_added_rows(self) -> None:
+        """What a receiver that takes nothing lets its sender make is small."""
+        numbers = pa.array(np.arange(400_000))
+        expected = [4096, 12288, *[16384] * 15, 65536, 65536, 400_000 - 6 * 65536]
+        assert lengths(outgoing([numbers]), SCHEMA, SubscriptionOptions()) == expected
 
     def test_modified_rows(self) -> None:
         message = outgoing([NUMBERS.slice(0, 5)], [NUMBERS.slice(0, 70_000)])
@@ -156,8 +162,8 @@ class TestCounts:
 
     def test_rows_of_known_width(self) -> None:
         sent = list(record_batches(outgoing([NUMBERS], [NUMBERS]), SCHEMA, LISTED))
-        assert counts_of(sent[0][1]) == (5, 4)
-        assert len(sent) == 9
+        assert counts_of(sent[0][1]) == (14, 4)
+        assert len(sent) == 18
 
     def test_many_rows_of_unknown_width(self) -> None:
         sent = list(record_batches(outgoing([TEXTS]), schema_of([TEXTS]), LISTED))

@@ -47,6 +47,18 @@ def test_of_a_moved_viewport_nothing_else_is_read(monkeypatch: pytest.MonkeyPatc
         assert reader.read(moved.encode()) == moved
 
 
+def test_nor_where_viewports_differ_in_length_and_requests_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = RequestReader()
+    near, far = (REQUEST.moved(RowSet.from_range(first, first + 99)) for first in (300, 70_000))
+    assert len(encode_row_set(near.viewport or RowSet.EMPTY)) != len(encode_row_set(far.viewport or RowSet.EMPTY))
+    assert len(near.encode()) == len(far.encode())
+    assert [reader.read(request.encode()) for request in (near, far)] == [near, far]
+    monkeypatch.setattr(request_reader, "decode_message", None)
+    for first in (301, 70_350, 327, 90_000):
+        moved = REQUEST.moved(RowSet.from_range(first, first + 99))
+        assert reader.read(moved.encode()) == moved
+
+
 @pytest.mark.parametrize("first", ["ticket", "token"])
 def test_a_viewport_whose_bytes_are_something_else_as_well(first: str) -> None:
     """The format lets two fields share one vector."""

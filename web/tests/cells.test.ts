@@ -5,6 +5,8 @@ import { test } from "node:test";
 
 import type { Column, Value } from "../src/cells/column.ts";
 import { csvLine, tabLine } from "../src/cells/csv.ts";
+import { formatWord, keptFormat, parseFormat } from "../src/cells/format.ts";
+import type { Format } from "../src/cells/format.ts";
 import { direction } from "../src/cells/order.ts";
 import { cellText, isCut, plainText } from "../src/cells/text.ts";
 import { random } from "./chance.ts";
@@ -55,6 +57,47 @@ test("floats: the shortest digits that read back", () => {
   assert.equal(cellText(column("float", "halffloat"), 0.0999755859375), "0.1");
   assert.equal(cellText(column("float", "halffloat"), 65504), "65500");
   assert.equal(cellText(column("float", "halffloat"), 2 ** -24), "6e-8");
+});
+
+test("scientific notation: exact without digits, else rounded once, from what the number is", () => {
+  const exact: Format = { scientific: true };
+  const int = column("int", "int64");
+  const decimal = column("decimal", "decimal128(38, 4)");
+  const shown: readonly [Column, Value, Format, string][] = [
+    [int, 2n ** 64n - 1n, exact, "1.8446744073709551615e+19"], [int, -1200, exact, "-1.2e+3"], [int, 0, exact, "0e+0"], [int, 7, { scientific: true, digits: 2 }, "7.00e+0"],
+    [int, 9_995n, { scientific: true, digits: 2 }, "1.00e+4"], [int, 1_234_567, { scientific: true, digits: 0, grouped: true }, "1e+6"],
+    [decimal, "0.0010", exact, "1e-3"], [decimal, "-123.4500", exact, "-1.2345e+2"], [decimal, "1E-7", exact, "1e-7"], [decimal, "0E-10", { scientific: true, digits: 1 }, "0.0e+0"],
+    [decimal, "12345678901234567890123456789012345678.5", { scientific: true, digits: 3 }, "1.235e+37"],
+    [DOUBLE, 1234.5, exact, "1.2345e+3"], [DOUBLE, 1e22, exact, "1e+22"], [DOUBLE, 5e-324, exact, "5e-324"], [DOUBLE, -0, exact, "-0e+0"], [DOUBLE, -0, { scientific: true, digits: 1 }, "-0.0e+0"],
+    [DOUBLE, NaN, { scientific: true, digits: 1 }, "NaN"], [DOUBLE, -Infinity, exact, "-Infinity"],
+    [DOUBLE, 1.005, { scientific: true, digits: 2 }, "1.00e+0"], // it is 1.00499…, though its shortest digits are 1.005
+    [column("float", "float"), Math.fround(0.1), exact, "1e-1"], [column("float", "halffloat"), 65504, exact, "6.55e+4"],
+  ];
+  for (const [about, value, format, text] of shown) assert.equal(cellText(about, value, format), text);
+  const chance = random(8);
+  const bits = new DataView(new ArrayBuffer(8));
+  for (let round = 0; round < 5000; round += 1) {
+    bits.setBigUint64(0, BigInt(chance(2 ** 32)) * 2n ** 32n + BigInt(chance(2 ** 32)));
+    const value = bits.getFloat64(0);
+    if (Number.isNaN(value)) continue;
+    const text = cellText(DOUBLE, value, exact);
+    assert.match(text, /^-?(?:[0-9](?:\.[0-9]*[1-9])?e[+-][0-9]+|Infinity)$/);
+    assert.equal(Number(text), value);
+  }
+});
+
+test("formats of numbers come back from a word, and from what was kept", () => {
+  const formats: readonly [string, Format][] = [
+    ["exact", {}], ["0", { digits: 0 }], ["2g", { digits: 2, grouped: true }], ["g", { grouped: true }], ["e", { scientific: true }], ["20ge", { digits: 20, grouped: true, scientific: true }],
+  ];
+  for (const [word, format] of formats) {
+    assert.equal(formatWord(format), word);
+    assert.deepEqual(parseFormat(word), format);
+    assert.deepEqual(keptFormat(JSON.parse(JSON.stringify(format))), format);
+  }
+  for (const word of ["", "21", "-1", "2.5", "eg", "2x", "EXACT", "gg", "100"]) assert.equal(parseFormat(word), undefined, word);
+  for (const kept of [{ digits: "2" }, { digits: -1 }, { digits: 2.5 }, { digits: 1e9 }, { grouped: 1, scientific: "yes" }]) assert.deepEqual(keptFormat(kept), {});
+  for (const kept of [null, 2, "2", undefined]) assert.equal(keptFormat(kept), undefined);
 });
 
 test("timestamps in any year and zone, to the nanosecond", () => {

@@ -46,7 +46,6 @@ class Downsample(Operator):
     ) -> None:
         self.schema = schema_of(schema, x, series)
         self._needed = series if x is None else (x, *series)
-        self._counts_rows = x is None
         self._in_order = in_order
         self._by_value = by_value
         self._by_key = by_key

@@ -70,7 +70,14 @@ def update_by(
             check_column_names(names)
     check_column_names(names)
     is_append_only = not table.is_refreshing or (table.traits.append_only and table.traits.is_flat)
-    operator = UpdateBy(table.schema, list(dict.fromkeys(keys)), functions, names, is_append_only=is_append_only)
+    operator = UpdateBy(
+        table.schema,
+        list(dict.fromkeys(keys)),
+        functions,
+        names,
+        is_append_only=is_append_only,
+        keeps_history=table.traits.is_blink,
+    )
     kept = [column for column in table.key_columns if column not in names]
     traits = traits_of.of_columns(table.traits)
     if not all(isinstance(function, Scan) or _is_settled(function.frame) for function in functions):

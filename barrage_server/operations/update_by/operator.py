@@ -22,6 +22,7 @@ from barrage_server.engine.values import concatenated, take
 from barrage_server.engine.version import TableVersion
 from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
+from barrage_server.operations.history import readable_with
 from barrage_server.operations.update_by.appended import LastRows
 from barrage_server.operations.update_by.functions import Frame, Scan, Window
 from barrage_server.operations.update_by.ranges import Ranges
@@ -60,6 +61,8 @@ class UpdateBy(Operator):
         names: the names of their results, which are in the place of columns of the input with the same name, or behind
             all columns.
         is_append_only: whether rows are added at the end, and never change.
+        keeps_history: whether rows stay readable after they have left, as far as they do in the input, whose later rows
+            have larger keys.
 
     """
 
@@ -73,7 +76,10 @@ class UpdateBy(Operator):
         names: Sequence[str],
         *,
         is_append_only: bool = False,
+        keeps_history: bool = False,
     ) -> None:
+        self._keeps_history = keeps_history
+        self._readable = RowSet.empty()
         self._scans: list[tuple[Scan, list[int]]] = []
         self._windows: dict[Frame, list[tuple[Window, int]]] = {}
         types: list[pa.DataType] = []
@@ -154,9 +160,11 @@ class UpdateBy(Operator):
     def _arrange(self, change: Change) -> None:
         """Follow the rows that stay, and have room for those that were added."""
         update = change.update
-        if update.removed:
-            self._cells.remove(update.removed)
-        self._cells.arrange(change.before.row_set - update.removed, update.shifted, update.added, self._store.undo)
+        gone = self._readable - change.after.readable if self._keeps_history else update.removed
+        stayed = (self._readable if self._keeps_history else change.before.row_set) - gone
+        if gone:
+            self._cells.remove(gone)
+        self._cells.arrange(stayed, update.shifted, update.added, self._store.undo)
 
     def _changed(self, sequence: GroupSequence, change: Change, version: TableVersion) -> list[_Results]:
         """The results at all rows that depend on what has changed."""
@@ -278,13 +286,15 @@ class UpdateBy(Operator):
         rows = version.row_set
         if self._sequence is not None:
             self._sequence.drop_before(rows)
+        readable = readable_with(self._readable, rows, version) if self._keeps_history else rows
         if is_smaller:
-            self._cells.release(rows)
-        self._cells.collect(rows, self._store.undo)
+            self._cells.release(readable)
+        self._cells.collect(readable, self._store.undo)
         self._store.columns, self._store.slots = self._cells.columns, self._cells.slots
         stored = self._store.views()
         views = [stored[number] if is_own else version.views[number] for is_own, number in self._places]
-        return Outcome(rows, views, update, rows)
+        self._readable = readable
+        return Outcome(rows, views, update, readable)
 
 
 def _joined(

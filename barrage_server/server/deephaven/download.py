@@ -1,8 +1,8 @@
 """One DoGet stream of the gRPC endpoint: the batches of one version.
 
-A thread prepares their headers and names their buffers, which copies nothing. The event loop joins one message at a
-time for gRPC, which copies it once more. Joining on the thread would take a change of threads for each message, which
-costs more than the copy.
+A thread prepares their headers and names their buffers, which copies nothing of values that are never overwritten. The
+event loop joins one message for gRPC, which copies it once more, while gRPC sends the one before. Joining on the thread
+would take a change of threads for each message, which costs more than the copy.
 """
 
 from __future__ import annotations
@@ -28,15 +28,21 @@ __all__ = ["RawDownload"]
 
 _AHEAD: Final = 32
 """Messages prepared at a time where that copies nothing."""
+_COPIED_AHEAD: Final = 4
+"""Messages prepared at a time where it copies values: a change of threads for each would cost more than its copy."""
 
 
 class RawDownload(DownloadStream):
-    """Messages that are sent one by one, as the client takes them; those that follow are prepared meanwhile."""
+    """Messages that are sent one by one, as the client takes them; those that follow are prepared meanwhile.
+
+    At most two are in memory at a time: the one that gRPC sends, and the next one, joined.
+    """
 
     def __init__(self, state: EndpointState, call: Call, session: Session, table: Table, schema: pa.Schema) -> None:
         super().__init__(state.server_state, session.principal, call.peer, table, schema, call.stall)
         self._state = state
         self._call = call
+        self._sending: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Send all batches. Raises the error for the client."""
@@ -44,7 +50,7 @@ class RawDownload(DownloadStream):
         try:
             await self._send(await self._state.run(schema_flight_data, self.schema))
             messages = self._messages()
-            ahead = _AHEAD if self.version.is_frozen else 1
+            ahead = _AHEAD if self.version.is_frozen else _COPIED_AHEAD
             following = asyncio.ensure_future(self._state.run(_taken, messages, 1))
             try:
                 while prepared := await following:
@@ -53,14 +59,39 @@ class RawDownload(DownloadStream):
                         message = joined(pieces)
                         self.count(1, len(message))
                         await self._send(message)
+                        del message  # before the next one is joined
             finally:
                 following.cancel()
+            await self._sent()
+        except asyncio.CancelledError:
+            if self._sending is not None:
+                self._sending.cancel()
+            raise
         finally:
-            self.server_state.streams.release(self)
+            try:
+                await self._settled()
+            finally:
+                self.server_state.streams.release(self)
 
     async def _send(self, message: bytes) -> None:
+        """Begin to send a message when gRPC has taken the one before."""
+        await self._sent()
         self.check()
-        await self._call.write(message)
+        self._sending = asyncio.ensure_future(self._call.write(message))
+        await asyncio.sleep(0)  # it begins before the next message is joined
+
+    async def _sent(self) -> None:
+        """Return when gRPC has taken the last message. Raises what went wrong."""
+        if self._sending is not None:
+            sending, self._sending = self._sending, None
+            await sending
+
+    async def _settled(self) -> None:
+        """Return when nothing is being sent: the status of a call that failed must not meet a message on its way."""
+        if self._sending is not None:
+            await asyncio.wait([self._sending])
+            if not self._sending.cancelled():
+                self._sending.exception()  # there is another one to report
 
     def _messages(self) -> Iterator[list[Any]]:
         """The pieces of at least one message: Deephaven's clients require a batch of an empty table, too."""

@@ -41,8 +41,8 @@ __all__ = ["PutStream", "reason", "take_export"]
 
 Result = TypeVar("Result")
 
-_AHEAD_BYTES: Final = 1 << 20
-"""Bytes of received messages, which the thread has not taken, at which no more are read."""
+_AHEAD_BYTES: Final = 4 << 20
+"""Bytes of received messages, which the thread has not taken, at which no more are read until half of them are."""
 _OVERHEAD: Final = 200
 """Bytes that a message counts for beside its own."""
 _LIGHT_BYTES: Final = 1 << 12
@@ -71,11 +71,12 @@ class PutStream:
         self._limits = limits
         self._limit, self._setting = limits.put_bytes, "put_bytes"
         self._loop = asyncio.get_running_loop()
-        self._changed = threading.Condition()  # guards the next five
+        self._changed = threading.Condition()  # guards the next six
         self._waiting: concurrent.futures.Future[Any] | None = None
         self._reading: concurrent.futures.Future[None] | None = None
         self._ahead: deque[bytes | BaseException | None] = deque()  # None: there are no more
         self._ahead_bytes = 0
+        self._is_full = False  # no more is read
         self._cancelled = False
         self._has_room = asyncio.Event()
         self._first: FlightDataParts | None = None
@@ -181,9 +182,10 @@ class PutStream:
             if self._cancelled:
                 return None
             message = self._ahead.popleft()
-            was_full = self._ahead_bytes >= _AHEAD_BYTES
             self._ahead_bytes -= _weight(message)
-            has_room = was_full and self._ahead_bytes < _AHEAD_BYTES
+            has_room = self._is_full and self._ahead_bytes <= _AHEAD_BYTES // 2
+            if has_room:
+                self._is_full = False
         if has_room:
             self._loop.call_soon_threadsafe(self._has_room.set)
         if isinstance(message, BaseException):
@@ -207,7 +209,7 @@ class PutStream:
             with self._changed:
                 self._ahead.append(message)
                 self._ahead_bytes += _weight(message)
-                is_full = self._ahead_bytes >= _AHEAD_BYTES
+                self._is_full = is_full = self._ahead_bytes >= _AHEAD_BYTES
                 self._changed.notify_all()
             if not isinstance(message, bytes):
                 return

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -29,6 +29,7 @@ _TYPES: Final = {
 _METHODS: Final = ("GET", "HEAD")
 _NO_WEIGHT: Final = re.compile(r"[qQ]=0(\.0*)?")
 _INDEX: Final = "index.html"
+_EARLY_LINK: Final = b'<script src="static/early.js"></script>'
 _STYLE_LINK: Final = b'<link rel="stylesheet" href="static/page.css">'
 _SCRIPT_LINK: Final = b'<script type="module" src="static/page.js"></script>'
 _POLICY: Final = "; ".join(
@@ -66,12 +67,14 @@ class PageFile:
 
 @cache
 def _files() -> dict[str, PageFile]:
-    """All files by their path in a URL. Nothing else can be asked for."""
+    """All files by their path in a URL. Nothing else can be asked for; the page itself is at the root alone."""
     entries = resources.files("barrage_server.server.web").joinpath("static").iterdir()
     files = {entry.name: entry.read_bytes() for entry in entries}
     index, policy = _whole_page(files)
     found = {
-        f"/static/{name}": _file(name, plain, _policy()) for name, plain in files.items() if _ending(name) in _TYPES
+        f"/static/{name}": _file(name, plain, _policy())
+        for name, plain in files.items()
+        if _ending(name) in _TYPES and name != _INDEX
     }
     found["/"] = _file(_INDEX, index, policy)
     return found
@@ -88,28 +91,29 @@ def _ending(name: str) -> str:
 
 
 def _whole_page(files: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """The page with its styles and its script in it, and its policy, which names both by their hashes.
+    """The page with its styles and its scripts in it, and its policy, which names them by their hashes.
 
     Each file of its own would take a connection and a trip to the server before the first rows.
     """
-    page, style, script = files[_INDEX], files["page.css"], files["page.js"]
+    page, style, early, script = (files[name] for name in (_INDEX, "page.css", "early.js", "page.js"))
     for link, begin, content, end in (
+        (_EARLY_LINK, b"<script>", early, b"</script>"),
         (_STYLE_LINK, b"<style>", style, b"</style>"),
         (_SCRIPT_LINK, b'<script type="module">', script, b"</script>"),
     ):
         if page.count(link) != 1 or end.rstrip(b">") in content.lower():
             raise RuntimeError("The page cannot be put together from its parts; build it anew.")
         page = page.replace(link, begin + content + end)
-    return page, _policy(script, style)
+    return page, _policy((early, script), (style,))
 
 
-def _policy(script: bytes = b"", style: bytes = b"") -> str:
-    """What a file may load and run: files of this server, and a script and styles in it by their hashes."""
-    return _POLICY.format(script=_source(script), style=_source(style))
+def _policy(scripts: Iterable[bytes] = (), styles: Iterable[bytes] = ()) -> str:
+    """What a file may load and run: files of this server, and scripts and styles in it by their hashes."""
+    return _POLICY.format(script=_sources(scripts), style=_sources(styles))
 
 
-def _source(part: bytes) -> str:
-    return f" 'sha256-{b64encode(sha256(part).digest()).decode()}'" if part else ""
+def _sources(parts: Iterable[bytes]) -> str:
+    return "".join(f" 'sha256-{b64encode(sha256(part).digest()).decode()}'" for part in parts)
 
 
 def page_file(path: str) -> PageFile | None:

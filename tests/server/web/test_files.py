@@ -45,18 +45,20 @@ def test_the_page_needs_no_token_and_has_no_unsafe_policy(server: bs.Server) -> 
 
 
 def test_the_page_comes_in_one_answer_and_may_run_nothing_else_in_it(server: bs.Server) -> None:
-    """Its script and its styles are in it, named in its policy by their hashes."""
+    """Its scripts and its styles are in it, named in its policy by their hashes."""
     _, headers, body = get(server, "/")
     _, of_file, script = get(server, "/static/page.js")
+    _, _, early = get(server, "/static/early.js")
     _, _, style = get(server, "/static/page.css")
-    for part in (script, style):
-        assert part in body
     sources = {name: places for name, *places in (line.split() for line in policy_of(headers))}
-    for name, part in (("script-src", script), ("style-src", style)):
-        digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
-        assert sources[name] == ["'self'", f"'sha256-{digest}'"]
-    inside = re.findall(rb"<(script|style)[^>]*>", body.replace(script, b"").replace(style, b""))
-    assert inside == [b"style", b"script"]
+    for name, parts in (("script-src", (early, script)), ("style-src", (style,))):
+        digests = [base64.b64encode(hashlib.sha256(part).digest()).decode() for part in parts]
+        assert sources[name] == ["'self'", *(f"'sha256-{digest}'" for digest in digests)]
+    rest = body
+    for part in (script, style, early):
+        assert rest.count(part) == 1
+        rest = rest.replace(part, b"")
+    assert re.findall(rb"<(script|style)[^>]*>", rest) == [b"script", b"style", b"script"]
     assert not re.search(rb"<link[^>]+static|<script[^>]+src=", body.replace(script, b""))
     assert "sha256" not in of_file["content-security-policy"]
 
@@ -109,7 +111,16 @@ def test_the_page_is_read_and_nothing_else_is_done_with_it(server: bs.Server) ->
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/static/", "/static/../door.py", "/static/%2e%2e/door.py", "//", "/live"],
+    [
+        "/nothing",
+        "/index.html",
+        "/static/index.html",
+        "/static/",
+        "/static/../door.py",
+        "/static/%2e%2e/door.py",
+        "//",
+        "/live",
+    ],
 )
 def test_nothing_else_is_there(server: bs.Server, path: str) -> None:
     assert get(server, path)[0] == 404

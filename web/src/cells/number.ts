@@ -59,6 +59,41 @@ export function decimalText(value: string, digits?: number): string {
   return digits === 0 ? sign + all : `${sign}${all.slice(0, -digits)}.${all.slice(-digits)}`;
 }
 
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/;
+
+/**
+ * A number in scientific notation: one digit, a point, further digits, an exponent ("1.5e+3"). With `digits`, rounded to that
+ * many after the point, halves away from zero; without, all but zeros at the end. What is no number stays as it is.
+ */
+export function scientificText(text: string, digits?: number): string {
+  const found = NUMBER.exec(text);
+  if (found === null) return text;
+  const [, sign = "", whole = "", fraction = "", power = "0"] = found;
+  const all = whole + fraction;
+  const first = all.search(/[1-9]/);
+  if (first < 0) return `${sign}${pointed("0".padEnd((digits ?? 0) + 1, "0"))}e+0`;
+  let exponent = whole.length - 1 - first + Number(power);
+  let kept = all.slice(first);
+  if (digits === undefined) kept = kept.replace(/0+$/, "");
+  else {
+    const up = (kept[digits + 1] ?? "0") >= "5" ? 1n : 0n;
+    const rounded = String(BigInt(kept.slice(0, digits + 1).padEnd(digits + 1, "0")) + up);
+    if (rounded.length > digits + 1) exponent += 1; // as of 9.99
+    kept = rounded.slice(0, digits + 1);
+  }
+  return `${sign}${pointed(kept)}e${exponent < 0 ? "-" : "+"}${Math.abs(exponent)}`;
+}
+
+function pointed(digits: string): string {
+  return digits.length === 1 ? digits : `${digits.slice(0, 1)}.${digits.slice(1)}`;
+}
+
+/** A float of `bits` in scientific notation, as {@link scientificText}. */
+export function scientificFloat(value: number, bits: 16 | 32 | 64, digits?: number): string {
+  if (digits === undefined || !Number.isFinite(value)) return scientificText(floatText(value, bits));
+  return `${Object.is(value, -0) ? "-" : ""}${value.toExponential(digits)}`; // of the float itself, not of its shortest digits
+}
+
 /** `text`, a number without grouping, with a comma before each three digits of its integer part. */
 export function grouped(text: string): string {
   const [, sign = "", whole = "", rest = ""] = /^(-?)(\d+)(.*)$/.exec(text) ?? [];

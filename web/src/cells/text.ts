@@ -1,17 +1,10 @@
 // Cells as text.
 
-import { type Column, type Value, isNumber } from "./column.ts";
+import type { Column, Value } from "./column.ts";
+import type { Format } from "./format.ts";
 import { dateText, durationText, timeText, timestampText } from "./moment.ts";
-import { decimalText, floatText, grouped } from "./number.ts";
+import { decimalText, floatText, grouped, scientificFloat, scientificText } from "./number.ts";
 import { visible } from "./visible.ts";
-
-/** How numbers are shown. */
-export interface Format {
-  /** Digits after the point of floats and decimals; absent: all there are. */
-  readonly digits?: number;
-  /** Whether thousands are grouped by commas. */
-  readonly grouped?: boolean;
-}
 
 /** Characters (code points) of a cell that the server has sent the beginning of. */
 export const CUT_AT = 512;
@@ -39,7 +32,7 @@ export function isCut(column: Column, value: Value): boolean {
 function textOf(column: Column, value: boolean | number | bigint | string, format: Format): string {
   if (typeof value === "boolean") return value ? "true" : "false";
   if (typeof value === "string") {
-    if (column.form === "decimal") return number(decimalText(value, format.digits), format);
+    if (column.form === "decimal") return decimal(value, format);
     const parts = cut(column, value);
     if (parts === undefined) return value;
     return `${parts.beginning}…${parts.length === undefined ? "" : ` (${grouped(parts.length)} characters)`}`;
@@ -54,14 +47,25 @@ function textOf(column: Column, value: boolean | number | bigint | string, forma
     case "duration":
       return durationText(BigInt(value), column.unit ?? "ns");
     default:
-      if (typeof value === "bigint") return number(String(value), format);
-      if (column.form === "int") return number(String(value), format);
-      return number(floatText(value, floatBits(column.type), format.digits), format);
+      return typeof value === "bigint" || column.form === "int" ? integer(String(value), format) : float(value, floatBits(column.type), format);
   }
+}
 
-  function number(text: string, { grouped: wanted }: Format): string {
-    return wanted === true && isNumber(column) ? grouped(text) : text;
-  }
+function integer(text: string, format: Format): string {
+  if (format.scientific === true) return scientificText(text, format.digits);
+  return format.grouped === true ? grouped(text) : text;
+}
+
+function decimal(value: string, format: Format): string {
+  if (format.scientific === true) return scientificText(decimalText(value), format.digits);
+  const text = decimalText(value, format.digits);
+  return format.grouped === true ? grouped(text) : text;
+}
+
+function float(value: number, bits: 16 | 32 | 64, format: Format): string {
+  if (format.scientific === true) return scientificFloat(value, bits, format.digits);
+  const text = floatText(value, bits, format.digits);
+  return format.grouped === true ? grouped(text) : text;
 }
 
 function floatBits(type: string): 16 | 32 | 64 {

@@ -1,6 +1,7 @@
-// Which columns of a table are shown, in which order and how wide; and how that is kept for the next visit.
+// Which columns of a table are shown, in which order, how wide and how; and how that is kept for the next visit.
 
-import type { Format } from "../cells/text.ts";
+import { keptFormat } from "../cells/format.ts";
+import type { Format } from "../cells/format.ts";
 
 /** What is kept of a table's columns, by their names: the schema may have changed meanwhile. */
 export interface SavedColumns {
@@ -8,8 +9,9 @@ export interface SavedColumns {
   readonly hidden?: readonly string[];
   readonly pinned?: readonly string[];
   readonly widths?: Readonly<Record<string, number>>;
-  /** How numbers are shown. */
+  /** How numbers are shown in columns that are not in `formats`. */
   readonly format?: Format;
+  readonly formats?: Readonly<Record<string, Format>>;
 }
 
 /** The part of the Web Storage interface that is used. */
@@ -40,6 +42,7 @@ export class ColumnLayout {
   private places: number[] = [];
   private edges = new Float64Array(1);
   private pins = 0;
+  private own: ReadonlyMap<number, Format> = new Map();
   /** Counts the changes. */
   version = 0;
 
@@ -89,6 +92,11 @@ export class ColumnLayout {
 
   isPinned(column: number): boolean {
     return this.pinned.has(column);
+  }
+
+  /** How the numbers of columns are shown that have a format of their own. A change makes another map. */
+  get formats(): ReadonlyMap<number, Format> {
+    return this.own;
   }
 
   /** The place of `column`, -1 if it is hidden. */
@@ -145,6 +153,15 @@ export class ColumnLayout {
     this.arrange();
   }
 
+  /** Gives a column a format of its own, or takes it away. */
+  setFormat(column: number, format: Format | undefined): void {
+    const formats = new Map(this.own);
+    if (format === undefined) formats.delete(column);
+    else formats.set(column, format);
+    this.own = formats;
+    this.version += 1;
+  }
+
   hide(column: number, hidden = true): void {
     if (hidden) this.hidden.add(column);
     else this.hidden.delete(column);
@@ -197,6 +214,7 @@ export class ColumnLayout {
     this.hidden.clear();
     this.pinned.clear();
     this.widths.clear();
+    this.own = new Map();
     this.arrange();
   }
 
@@ -208,13 +226,14 @@ export class ColumnLayout {
   /** What differs from the usual, by name. */
   save(): SavedColumns {
     const name = (column: number): string => this.columns[column]?.name ?? "";
-    const saved: { order?: string[]; hidden?: string[]; pinned?: string[]; widths?: Record<string, number> } = {};
+    const saved: { order?: string[]; hidden?: string[]; pinned?: string[]; widths?: Record<string, number>; formats?: Record<string, Format> } = {};
     if (!this.order.every((column, place) => column === place)) saved.order = this.order.map(name);
     if (this.hidden.size > 0) saved.hidden = [...this.hidden].map(name);
     if (this.pinned.size > 0) saved.pinned = [...this.pinned].map(name);
     if (this.widths.size > 0) {
       saved.widths = Object.fromEntries([...this.widths].map(([column, width]) => [name(column), width]));
     }
+    if (this.own.size > 0) saved.formats = Object.fromEntries([...this.own].map(([column, format]) => [name(column), format]));
     return saved;
   }
 
@@ -236,6 +255,8 @@ export class ColumnLayout {
       const column = numbers.get(name);
       if (column !== undefined && width >= LEAST_WIDTH && width <= MOST_WIDTH) this.widths.set(column, width);
     }
+    const formats = Object.entries(saved.formats ?? {}).map(([name, format]) => [numbers.get(name), format] as const);
+    this.own = new Map(formats.filter((one): one is [number, Format] => one[0] !== undefined));
     this.arrange();
   }
 
@@ -311,8 +332,15 @@ function savedColumns(value: unknown): SavedColumns {
   if (typeof fields["widths"] === "object" && fields["widths"] !== null) {
     for (const [name, width] of Object.entries(fields["widths"])) if (typeof width === "number") widths[name] = width;
   }
-  const saved: { order?: string[]; hidden?: string[]; pinned?: string[]; widths: Record<string, number>; format?: Format } = { widths };
-  const format = savedFormat(fields["format"]);
+  const formats: Record<string, Format> = Object.create(null) as Record<string, Format>;
+  if (typeof fields["formats"] === "object" && fields["formats"] !== null) {
+    for (const [name, kept] of Object.entries(fields["formats"])) {
+      const format = keptFormat(kept);
+      if (format !== undefined) formats[name] = format;
+    }
+  }
+  const saved: { order?: string[]; hidden?: string[]; pinned?: string[]; widths: Record<string, number>; format?: Format; formats: Record<string, Format> } = { widths, formats };
+  const format = keptFormat(fields["format"]);
   if (format !== undefined) saved.format = format;
   const order = names(fields["order"]);
   const hidden = names(fields["hidden"]);
@@ -321,11 +349,4 @@ function savedColumns(value: unknown): SavedColumns {
   if (hidden !== undefined) saved.hidden = hidden;
   if (pinned !== undefined) saved.pinned = pinned;
   return saved;
-}
-
-function savedFormat(value: unknown): Format | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const { digits, grouped } = value as Record<string, unknown>;
-  const known = typeof digits === "number" && Number.isInteger(digits) && digits >= 0 && digits <= 20;
-  return { ...(known ? { digits } : {}), grouped: grouped === true };
 }

@@ -1,7 +1,7 @@
 // The grid: a canvas, its scroll bars and its accessible mirror over one open view.
 
 import type { Column } from "../cells/column.ts";
-import type { Format } from "../cells/text.ts";
+import type { Format } from "../cells/format.ts";
 import type { TableWindow } from "../window/window.ts";
 import { AcrossScroll } from "./across.ts";
 import { Sheet } from "./canvas.ts";
@@ -23,6 +23,7 @@ import { reflection } from "./reflection.ts";
 import { Scroller, around, atThumb, fineStep, followsEnd, thumb, wheelRows } from "./scroll.ts";
 import { Scrollbar } from "./scrollbar.ts";
 import { Selection } from "./selection.ts";
+import { Sight } from "./sight.ts";
 import type { GridListener, GridSource, MakeLayout } from "./source.ts";
 import { Timers } from "./timers.ts";
 import { Typesetting } from "./typesetting.ts";
@@ -35,7 +36,7 @@ const SETTLE_MS = 120;
 /** Milliseconds that the first rows are waited for before the grid is painted without them. */
 export const FIRST_MS = 100;
 
-/** A table that scrolls and ticks. It asks its source for what is in view, and paints at most once a frame. */
+/** A table that scrolls and ticks. It asks its source for what is in view, and paints at most once a frame, and only what can be seen. */
 export class Grid implements GestureTarget, KeyTarget {
   readonly scroller: Scroller;
   readonly selection = new Selection();
@@ -59,6 +60,7 @@ export class Grid implements GestureTarget, KeyTarget {
   private readonly stop = new AbortController();
   private readonly motion = matchMedia("(prefers-reduced-motion: reduce)");
   private readonly gestures: Gestures;
+  private readonly sight: Sight;
   private source: GridSource | undefined;
   private columns: readonly Column[] = NO_COLUMNS;
   private columnsFor: MakeLayout = (columns) => new ColumnLayout(columns);
@@ -100,6 +102,7 @@ export class Grid implements GestureTarget, KeyTarget {
     });
     host.append(this.surface, this.down.element, this.acrossBar.element);
     this.gestures = new Gestures(this, this.stop.signal);
+    this.sight = new Sight(host, () => this.invalidate(), this.stop.signal);
     this.listen();
   }
 
@@ -137,6 +140,7 @@ export class Grid implements GestureTarget, KeyTarget {
     this.source = source;
     this.columnsFor = columnsFor;
     this.attachedAt = performance.now();
+    this.type.prepare();
     this.invalidate();
   }
 
@@ -150,7 +154,12 @@ export class Grid implements GestureTarget, KeyTarget {
     this.selection.moveTo({ row, place: 0 });
   }
 
+  /** Has the next frame painted, if the grid is in view. */
   invalidate(): void {
+    if (this.sight.isInView) this.paintSoon();
+  }
+
+  private paintSoon(): void {
     if (this.frame === 0 && !this.stop.signal.aborted) this.frame = requestAnimationFrame((now) => this.paint(now));
   }
 
@@ -164,6 +173,7 @@ export class Grid implements GestureTarget, KeyTarget {
     this.invalidate();
   }
 
+  /** How numbers are shown in columns without a format of their own; undefined: exactly. */
   setFormat(format: Format | undefined): void {
     this.type.setFormat(format);
     this.learnt = false;
@@ -200,6 +210,12 @@ export class Grid implements GestureTarget, KeyTarget {
     this.invalidate();
   }
 
+  /** How numbers of a column, by its number in the schema, are shown; undefined: as in all others. */
+  formatColumn(column: number, format: Format | undefined): void {
+    this.layout.setFormat(column, format);
+    this.layoutChanged();
+  }
+
   follow(on: boolean): void {
     this.scroller.follow(on);
     this.invalidate();
@@ -212,6 +228,7 @@ export class Grid implements GestureTarget, KeyTarget {
   }
 
   layoutChanged(): void {
+    if (this.type.setFormats(this.layout.formats, this.columns)) this.learnt = false;
     this.listener.columnsChanged();
     this.invalidate();
   }
@@ -296,7 +313,7 @@ export class Grid implements GestureTarget, KeyTarget {
     this.gestures.stop();
     event.preventDefault();
     this.mirroredAt = 0;
-    this.invalidate();
+    this.paintSoon(); // also out of view: screen readers get what the keys lead to
   }
 
   private reveal(): void {
@@ -333,6 +350,7 @@ export class Grid implements GestureTarget, KeyTarget {
           return column === undefined ? 0 : this.type.widths.usual(column);
         });
       }
+      this.type.setFormats(this.layout.formats, columns);
       this.type.forget();
       this.learnt = false;
     }

@@ -36,7 +36,7 @@ export function reflection(shown: Shown): Reflection {
     const value = shown.value(row, number);
     if (value === undefined) return "not here yet";
     if (value === "") return "empty";
-    const whole = texts.whole(column, value);
+    const whole = texts.whole(number, column, value);
     return whole.length > MOST_READ ? `${beginning(whole, MOST_READ)}\u2026` : whole;
   };
   const { from, to } = rowsInView(geometry);

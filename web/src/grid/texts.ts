@@ -3,7 +3,7 @@
 import { cellText } from "../cells/text.ts";
 import { isNumber } from "../cells/column.ts";
 import type { Column, Value } from "../cells/column.ts";
-import type { Format } from "../cells/text.ts";
+import type { Format } from "../cells/format.ts";
 
 export interface Painted {
   /** Fits the width; ends with an ellipsis if it was longer. */
@@ -58,16 +58,17 @@ interface ColumnTexts {
   readonly texts: Map<Value, Painted>;
 }
 
-/** Texts of the cells in view, kept as long as the width of their column and the format stay. */
+/** Texts of the cells in view, kept as long as the width of their column and the formats stay. */
 export class CellTexts {
   private readonly kept = new Map<number, ColumnTexts>();
   private readonly measure: (text: string) => number;
-  private readonly format: Format | undefined;
+  private readonly formatOf: (column: number) => Format | undefined;
   private wanted = new Map<number, number>();
 
-  constructor(measure: (text: string) => number, format?: Format) {
+  /** @param formatOf how numbers of a column are shown; undefined: exactly */
+  constructor(measure: (text: string) => number, formatOf: (column: number) => Format | undefined = () => undefined) {
     this.measure = measure;
-    this.format = format;
+    this.formatOf = formatOf;
   }
 
   /** Pixels that the widest cell wants, of columns with cells that were cut since the last call; by number of column. */
@@ -96,12 +97,12 @@ export class CellTexts {
   }
 
   /** All that is shown of a cell if there is space. */
-  whole(column: Column, value: Value): string {
-    return cellText(column, value, this.format);
+  whole(number: number, column: Column, value: Value): string {
+    return cellText(column, value, this.formatOf(number));
   }
 
   private make(number: number, column: Column, value: Value, width: number): Painted {
-    const whole = cellText(column, value, this.format);
+    const whole = this.whole(number, column, value);
     const simple = SIMPLE.test(whole);
     if (simple && whole.length * (DIGITS.test(whole) ? WIDEST_DIGIT : WIDEST) <= width) return { text: whole, simple };
     const text = (isNumber(column) && value !== null ? fitNumber : fit)(whole, width, this.measure);

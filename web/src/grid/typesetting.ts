@@ -1,7 +1,7 @@
-// Colours, fonts and texts of the grid: what depends on the style sheet and the number format.
+// Colours, fonts and texts of the grid: what depends on the style sheet and the formats of numbers.
 
 import type { Column } from "../cells/column.ts";
-import type { Format } from "../cells/text.ts";
+import type { Format } from "../cells/format.ts";
 import type { TableWindow } from "../window/window.ts";
 import { readPalette } from "./palette.ts";
 import type { Palette } from "./palette.ts";
@@ -16,6 +16,7 @@ export class Typesetting {
   private readonly host: HTMLElement;
   private readonly context: CanvasRenderingContext2D;
   private format: Format | undefined;
+  private formats: ReadonlyMap<number, Format> = new Map();
 
   constructor(host: HTMLElement, context: CanvasRenderingContext2D) {
     this.host = host;
@@ -28,16 +29,33 @@ export class Typesetting {
     });
   }
 
+  /** Has the browser find the fonts, while the first rows are on their way. */
+  prepare(): void {
+    for (const font of [this.palette.headFont, this.palette.cellFont]) this.width("0", font);
+  }
+
   /** Takes over changed colours and fonts. */
   restyle(): void {
     this.palette = readPalette(this.host);
     this.forget();
   }
 
+  /** Of the columns that have none of their own. */
   setFormat(format: Format | undefined): void {
     this.format = format;
     this.widths.forget();
     this.forget();
+  }
+
+  /** Of columns, by their numbers. False: they are these already. */
+  setFormats(formats: ReadonlyMap<number, Format>, columns: readonly Column[]): boolean {
+    if (formats === this.formats) return false;
+    columns.forEach((column, number) => {
+      if (formats.get(number) !== this.formats.get(number)) this.widths.forget(column);
+    });
+    this.formats = formats;
+    this.forget();
+    return true;
   }
 
   /** Forgets texts that were made for other columns, formats or fonts. */
@@ -50,13 +68,13 @@ export class Typesetting {
     const texts: string[] = [];
     for (let row = from; row < to; row++) {
       const value = window?.value(row, number);
-      if (value !== undefined) texts.push(this.texts.whole(column, value));
+      if (value !== undefined) texts.push(this.texts.whole(number, column, value));
     }
     return texts;
   }
 
   private makeTexts(): CellTexts {
-    return new CellTexts((text) => this.width(text, this.palette.cellFont), this.format);
+    return new CellTexts((text) => this.width(text, this.palette.cellFont), (column) => this.formats.get(column) ?? this.format);
   }
 
   private width(text: string, font: string): number {

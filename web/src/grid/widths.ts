@@ -51,9 +51,10 @@ export class UsualWidths {
     return true;
   }
 
-  /** Learns all anew, as after the format of numbers has changed. */
-  forget(): void {
-    this.measured.clear();
+  /** Learns a column anew, or all, as after the format of numbers has changed. */
+  forget(column?: Column): void {
+    if (column === undefined) this.measured.clear();
+    else this.measured.delete(key(column));
   }
 
   /** As wide as the name and the widest of `texts`. */

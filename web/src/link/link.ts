@@ -5,6 +5,7 @@ import { WireError } from "../wire/error.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { Health, Limits, PageMessage, Query, ServerMessage, TableInfo } from "../wire/messages.ts";
 import { Connection } from "./connection.ts";
+import { VERSION, hello } from "./hello.ts";
 import { LiveView, NOT_CONNECTED, type ViewHost } from "./live_view.ts";
 import { Snapshot, pieces } from "./snapshot.ts";
 import { type Clock, type WebSocketLike, browserClock, browserSocket } from "./socket.ts";
@@ -15,7 +16,6 @@ export type { Clock, WebSocketLike } from "./socket.ts";
 /** "lost" lasts until the connection is back; "refused" for ever: log in with a new link. */
 export type LinkState = "connecting" | "live" | "lost" | "refused";
 
-const VERSION = 1;
 const FIRST_DELAY = 250; // ms
 const LAST_DELAY = 10_000;
 /** A connection that has lasted so long, in ms, makes the next attempt a first one. */
@@ -126,13 +126,12 @@ export class Link {
   private connect(): void {
     this.cancelRetry?.();
     this.cancelRetry = undefined;
-    const hello: PageMessage = { type: "hello", version: VERSION, ...(this.token === undefined ? {} : { token: this.token }) };
     const events = {
       message: (message: ServerMessage) => this.message(message),
       frame: (frame: Frame) => this.frame(frame),
       ended: (problem: string | undefined) => this.lost(problem),
     };
-    this.connection = new Connection(this.makeSocket(this.url), hello, this.clock, events);
+    this.connection = new Connection(this.makeSocket(this.url), hello(this.token), this.clock, events);
   }
 
   private message(message: ServerMessage): void {

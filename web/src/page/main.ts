@@ -2,7 +2,10 @@
 
 import { ColumnMemory } from "../grid/columns.ts";
 import { shownName } from "../grid/names.ts";
+import { adopted } from "../link/early.ts";
+import type { EarlySocket } from "../link/early.ts";
 import { Link } from "../link/link.ts";
+import { browserSocket } from "../link/socket.ts";
 import type { Address } from "../views/address.ts";
 import { make, setText } from "../views/dom.ts";
 import { closeMenu } from "../views/menu.ts";
@@ -11,11 +14,12 @@ import { PlotView } from "../views/plotview.ts";
 import { NOTHING } from "../views/query.ts";
 import { TableView } from "../views/table.ts";
 import { clockTime } from "../views/words.ts";
-import { formatAddress, parseAddress, takeToken } from "./address.ts";
+import { formatAddress, parseAddress } from "./address.ts";
 import { loadChart } from "./chart.ts";
+import { firstToken, liveUrl, takeToken } from "./door.ts";
 import { HealthView } from "./health.ts";
 import { LogIn } from "./login.ts";
-import { localStore, storeToken, storedToken } from "./storage.ts";
+import { localStore, storeToken } from "./storage.ts";
 import { TableList } from "./tables.ts";
 import { applyTheme, storedTheme } from "./theme.ts";
 import type { Theme } from "./theme.ts";
@@ -49,14 +53,15 @@ class Page {
   private addressTimer = 0;
   private token: string | undefined;
 
-  /** The websocket opens while the page builds itself. */
-  start(): void {
+  /** @param early the websocket, which has opened while the page was read */
+  start(early: EarlySocket | undefined): void {
+    const first = firstToken();
     const { token, rest } = takeToken(location.hash);
     if (token !== undefined) {
       history.replaceState(null, "", `${location.pathname}${rest}`);
       storeToken(token);
     }
-    this.connect(token ?? storedToken());
+    this.connect(first, early);
     applyTheme(storedTheme(localStore()), undefined);
     document.body.append(this.header(), this.content, this.notice.element);
     addEventListener("hashchange", () => this.arrive());
@@ -88,11 +93,14 @@ class Page {
     this.update();
   }
 
-  private connect(token: string | undefined): void {
+  private connect(token: string | undefined, early?: EarlySocket): void {
     this.token = token;
-    const url = new URL("live", `${location.origin}${location.pathname}`);
-    url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-    const link = new Link(url.href, token);
+    let first = early;
+    const link = new Link(liveUrl(), token, (url) => {
+      const socket = first === undefined ? browserSocket(url) : adopted(first);
+      first = undefined;
+      return socket;
+    });
     this.link = link;
     link.onChange(() => {
       if (this.link === link) this.update();
@@ -207,7 +215,8 @@ class Page {
     if (before !== null) this.scrolled.set(before, before.scrollTop);
     this.shown = name;
     this.content.replaceChildren(...(element === undefined ? [] : [element]));
-    if (element !== undefined) element.scrollTop = this.scrolled.get(element) ?? 0;
+    const scrolled = element === undefined ? undefined : this.scrolled.get(element);
+    if (element !== undefined && scrolled !== undefined) element.scrollTop = scrolled; // which lays the page out
     return true;
   }
 
@@ -261,4 +270,5 @@ function wallTime(ms: number): number {
   return performance.timeOrigin + ms;
 }
 
-new Page().start();
+new Page().start(window.barrageSocket);
+window.barrageSocket = undefined;

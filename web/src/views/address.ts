@@ -1,7 +1,15 @@
 // Which view is shown: table, columns, position, follow, or a plot. The page writes it into its address.
 
+import type { Format } from "../cells/format.ts";
 import type { PlotSpec } from "../plot/spec.ts";
 import type { Query } from "../wire/messages.ts";
+
+/** How numbers are shown: by columns' names, and in all other columns. */
+export interface NumberFormats {
+  /** Absent: exactly. */
+  readonly others?: Format;
+  readonly columns: ReadonlyMap<string, Format>;
+}
 
 /** What of a view can be sent as a link. */
 export interface Address {
@@ -13,6 +21,8 @@ export interface Address {
   readonly follow?: boolean;
   /** Names of the shown columns, in order; absent: as usual. */
   readonly columns?: readonly string[];
+  /** Absent: as usual. */
+  readonly formats?: NumberFormats;
   /** Absent: the table as it is. */
   readonly query?: Query;
   /** Whether the state of the server is shown. */
@@ -21,5 +31,5 @@ export interface Address {
   readonly plot?: PlotSpec;
 }
 
-/** Columns that an address names at most. */
+/** Columns that an address names at most, as shown and with a format. */
 export const MOST_NAMED_COLUMNS = 100;

@@ -1,5 +1,7 @@
 // The menu of a column's header.
 
+import type { Column } from "../cells/column.ts";
+import { isNumber } from "../cells/column.ts";
 import type { Grid } from "../grid/grid.ts";
 import type { MenuEntry, MenuGroups } from "./menu.ts";
 import { entriesFor } from "./operations.ts";
@@ -14,9 +16,10 @@ const WIDTH_STEP = 40;
  * @param text the active cell, for operations on its value
  * @param announced operations of the server
  * @param query which rows are shown now
+ * @param numbers opens the menu in which the format of the column's numbers is chosen
  */
 export function headMenu(
-  grid: Grid, name: string, text: string | null | undefined, announced: readonly string[], query: Query, ask: (query: Query | undefined) => void,
+  grid: Grid, about: Column, text: string | null | undefined, announced: readonly string[], query: Query, ask: (query: Query | undefined) => void, numbers: () => void,
 ): MenuGroups {
   const { layout, selection } = grid;
   const { place } = selection.active;
@@ -28,7 +31,7 @@ export function headMenu(
     if (now >= 0) selection.moveTo({ row: selection.active.row, place: now });
     grid.layoutChanged();
   };
-  const operations = entriesFor(announced, name, text, query).map((entry): MenuEntry => ({ label: entry.label, run: () => ask(entry.query) }));
+  const operations = entriesFor(announced, about.name, text, query).map((entry): MenuEntry => ({ label: entry.label, run: () => ask(entry.query) }));
   const pinned = layout.isPinned(column);
   return [
     operations,
@@ -43,5 +46,6 @@ export function headMenu(
       { label: "Wider", run: change(() => layout.resize(column, layout.width(column) + WIDTH_STEP)) },
       { label: "Narrower", run: change(() => layout.resize(column, layout.width(column) - WIDTH_STEP)) },
     ],
+    isNumber(about) ? [{ label: "Numbers\u2026", opens: true, run: numbers }] : [],
   ];
 }

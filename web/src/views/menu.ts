@@ -8,6 +8,10 @@ export interface MenuEntry {
   readonly run: () => void;
   /** Of entries that are on or off. */
   readonly checked?: boolean;
+  /** Whether it is one of those of its group of which one alone is on. */
+  readonly oneOf?: true;
+  /** Whether it opens a menu of its own. */
+  readonly opens?: true;
   readonly disabled?: boolean;
 }
 
@@ -73,10 +77,11 @@ export function menuButton(text: string, title: string, groups: () => MenuGroups
 }
 
 function item(entry: MenuEntry): HTMLButtonElement {
-  const role = entry.checked === undefined ? "menuitem" : "menuitemcheckbox";
+  const role = entry.checked === undefined ? "menuitem" : entry.oneOf === true ? "menuitemradio" : "menuitemcheckbox";
   const made = make("button", { text: entry.label, attributes: { role, tabindex: "-1" } });
   made.type = "button";
   if (entry.checked !== undefined) made.setAttribute("aria-checked", String(entry.checked));
+  if (entry.opens === true) made.setAttribute("aria-haspopup", "menu");
   made.disabled = entry.disabled ?? false;
   made.addEventListener("click", () => {
     closeMenu();

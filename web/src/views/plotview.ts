@@ -3,6 +3,7 @@
 import { plainText } from "../cells/text.ts";
 import { visible } from "../cells/visible.ts";
 import { focusedIn } from "../grid/focus.ts";
+import { Sight } from "../grid/sight.ts";
 import type { Link } from "../link/link.ts";
 import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
@@ -58,6 +59,7 @@ export class PlotView {
   private readonly behind = make("span", { class: "lag" });
   private readonly stop = new AbortController();
   private readonly sizes: ResizeObserver;
+  private readonly sight: Sight;
   private chart: Chart | undefined;
   private problem: string | undefined;
   private shown: OpenView | undefined;
@@ -101,6 +103,7 @@ export class PlotView {
     onColours(this.element, () => this.chart?.restyle(this.colours()), this.stop.signal);
     this.sizes = new ResizeObserver(() => this.resized());
     this.sizes.observe(this.host);
+    this.sight = new Sight(this.host, () => this.paintSoon(), this.stop.signal);
     this.load();
     if (page.ticket !== undefined) this.probe(page.ticket);
     this.update();
@@ -305,7 +308,7 @@ export class PlotView {
   }
 
   private paintSoon(): void {
-    if (this.paintTimer === 0) {
+    if (this.paintTimer === 0 && this.sight.isInView) {
       this.paintTimer = requestAnimationFrame(() => {
         this.paintTimer = 0;
         this.paint();

@@ -1,8 +1,8 @@
 // The view of one table.
 
 import type { Column } from "../cells/column.ts";
+import type { Format } from "../cells/format.ts";
 import { plainText } from "../cells/text.ts";
-import type { Format } from "../cells/text.ts";
 import { ColumnLayout } from "../grid/columns.ts";
 import type { ColumnMemory } from "../grid/columns.ts";
 import { CopyError, copyAll, copyHeld } from "../grid/copy.ts";
@@ -16,12 +16,13 @@ import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
 import type { Query, TableInfo } from "../wire/messages.ts";
 import { MOST_NAMED_COLUMNS } from "./address.ts";
-import type { Address } from "./address.ts";
+import type { Address, NumberFormats } from "./address.ts";
 import { CellPanel } from "./cellpanel.ts";
 import { copyText } from "./clipboard.ts";
 import { onColours } from "./colours.ts";
 import { ColumnPanel } from "./columnpanel.ts";
 import { make, setText } from "./dom.ts";
+import { columnFormats } from "./formats.ts";
 import { headMenu } from "./headmenu.ts";
 import { openMenu } from "./menu.ts";
 import type { Notice } from "./notice.ts";
@@ -103,7 +104,7 @@ export class TableView {
     this.grid.sorts = new Map(this.query.sort.map(({ column, descending }) => [column, descending ? "\u25bc" : "\u25b2"]));
     this.grid.limits = page.link.limits;
     if (address.follow !== undefined) this.grid.startAt(address.row ?? 0, address.follow);
-    this.format = page.memory.load(table).format;
+    this.format = address.formats === undefined ? page.memory.load(table).format : address.formats.others;
     this.grid.setFormat(this.format);
     this.view = page.link.open(table, this.grid.firstDemand(info?.width ?? 0), () => this.updated(), isEmpty(this.query) ? undefined : this.query, page.ticket);
     this.coverTimer = window.setTimeout(() => {
@@ -165,6 +166,7 @@ export class TableView {
         this.format = format;
         this.grid.setFormat(format);
         this.saveColumns();
+        this.page.moved(this.addressNow());
       },
       say: (text) => this.page.notice.say(text),
     });
@@ -258,7 +260,9 @@ export class TableView {
   }
 
   private layOut(columns: readonly Column[], usual: (column: number) => number): ColumnLayout {
-    const layout = new ColumnLayout(columns, usual, this.page.memory.load(this.table));
+    const { formats } = this.address;
+    const saved = this.page.memory.load(this.table);
+    const layout = new ColumnLayout(columns, usual, formats === undefined ? saved : { ...saved, formats: Object.fromEntries(formats.columns) });
     if (this.address.columns !== undefined) {
       const numbers = new Map(columns.map((column, number) => [column.name, number]));
       layout.showOnly(this.address.columns.map((name) => numbers.get(name)).filter((number) => number !== undefined));
@@ -281,7 +285,16 @@ export class TableView {
       ...(scroller.following ? { follow: true } : { row: scroller.position.row, follow: false }),
       ...(isEmpty(this.query) ? {} : { query: this.query }),
       ...(layout.isUsual || names.length > MOST_NAMED_COLUMNS ? {} : { columns: names }),
+      ...this.formatsNow(),
     };
+  }
+
+  private formatsNow(): { readonly formats?: NumberFormats } {
+    const { layout } = this.grid;
+    const { format: others } = this;
+    if (others === undefined && layout.formats.size === 0) return {};
+    const columns = new Map([...layout.formats].map(([column, format]) => [layout.columns[column]?.name ?? "", format]));
+    return { formats: others === undefined ? { columns } : { others, columns } };
   }
 
   private openPanel(panel: BarState["panel"]): void {
@@ -332,7 +345,11 @@ export class TableView {
     const value = view.window?.value(grid.selection.active.row, number);
     const cell = value === undefined || value === null ? value : plainText(column, value);
     const text = canPick(column, cell) ? cell : undefined;
-    const groups = headMenu(grid, column.name, text, this.page.link.operations, this.query, (query) => this.ask(query));
+    const numbers = (): void => {
+      const groups = columnFormats(column, grid.layout.formats.get(number), this.format, (format) => grid.formatColumn(number, format));
+      openMenu(this.element, `Numbers of ${shownName(column.name)}`, groups, x, y);
+    };
+    const groups = headMenu(grid, column, text, this.page.link.operations, this.query, (query) => this.ask(query), numbers);
     openMenu(this.element, `Column ${shownName(column.name)}`, [...groups, copies], x, y);
   }
 
@@ -342,8 +359,8 @@ export class TableView {
       this.page.notice.say(FULL);
       return;
     }
-    const { columns } = this.addressNow();
-    this.page.open({ table: this.table, query, ...(columns === undefined ? {} : { columns }) });
+    const { columns, formats } = this.addressNow();
+    this.page.open({ table: this.table, query, ...(columns === undefined ? {} : { columns }), ...(formats === undefined ? {} : { formats }) });
   }
 
   private copy(form: CopyForm): void {

@@ -1,9 +1,10 @@
 // The bar above the grid, and the line below it.
 
-import type { Format } from "../cells/text.ts";
+import type { Format } from "../cells/format.ts";
 import type { CopyForm } from "../grid/copy.ts";
 import { shownName } from "../grid/names.ts";
 import { button, make, press, setText, toggle } from "./dom.ts";
+import { pageFormats } from "./formats.ts";
 import { menuButton } from "./menu.ts";
 import type { MenuGroups } from "./menu.ts";
 
@@ -48,10 +49,6 @@ export function copyEntries(copy: (form: CopyForm) => void): MenuGroups[number] 
   return COPIES.map(([label, form]) => ({ label, run: () => copy(form) }));
 }
 
-const DIGITS: readonly (readonly [string, number | undefined])[] = [
-  ["All digits", undefined], ["Whole numbers", 0], ["2 digits", 2], ["4 digits", 4], ["6 digits", 6],
-];
-
 /** Row number that a user has entered, from 0; undefined: none. Thousands may be grouped, but no fraction is taken for a group. */
 export function enteredRow(text: string): number | undefined {
   const entered = text.trim();
@@ -94,7 +91,7 @@ export class Toolbar {
     this.picks = toggle("Filter", actions.rows, "Only some rows");
     this.columns = toggle("Columns", actions.columns, "Search, show, hide, pin and move columns");
     this.cell = toggle("Cell", actions.cell, "The whole of the active cell (Enter)");
-    const numbers = menuButton("Numbers", "How numbers are shown", () => formatEntries(actions));
+    const numbers = menuButton("Numbers", "How numbers are shown", () => pageFormats(actions.format(), (format) => actions.setFormat(format)));
     const copies = menuButton("Copy", "Copy what is selected (Ctrl+C)", () => [copyEntries((form) => actions.copy(form))]);
     this.element = make(
       "div", { class: "toolbar" },
@@ -127,17 +124,4 @@ export class Toolbar {
     setText(this.rate, state.rate);
     setText(this.lag, state.lag);
   }
-}
-
-function formatEntries(actions: ToolbarActions): MenuGroups {
-  const now = actions.format() ?? {};
-  const set = (digits: number | undefined, grouped: boolean): void => {
-    if (digits === undefined && !grouped) actions.setFormat(undefined);
-    else actions.setFormat(digits === undefined ? { grouped } : { digits, grouped });
-  };
-  const grouped = now.grouped ?? false;
-  return [
-    DIGITS.map(([label, digits]) => ({ label, checked: now.digits === digits, run: () => set(digits, grouped) })),
-    [{ label: "Group thousands", checked: grouped, run: () => set(now.digits, !grouped) }],
-  ];
 }

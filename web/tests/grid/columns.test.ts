@@ -128,30 +128,52 @@ test("columns come back as they were kept, by name", () => {
   layout.hide(1);
   layout.pin(2);
   layout.resize(0, 222);
+  layout.setFormat(1, { digits: 2 });
+  layout.setFormat(3, {});
   const saved = JSON.parse(JSON.stringify(layout.save())) as SavedColumns;
   const again = abcd(saved);
   assert.deepEqual(again.shown, layout.shown);
   assert.equal(again.width(0), 222);
   assert.equal(again.pinnedCount, 1);
+  assert.deepEqual(again.formats, new Map([[1, { digits: 2 }], [3, {}]]));
+});
+
+test("a column has a format of its own until it is taken away", () => {
+  const layout = abcd();
+  const before = layout.formats;
+  const { version } = layout;
+  layout.setFormat(2, { scientific: true });
+  assert.notEqual(layout.formats, before, "who has kept the formats sees that they have changed");
+  assert.ok(layout.version > version);
+  assert.deepEqual(layout.formats, new Map([[2, { scientific: true }]]));
+  assert.ok(layout.isUsual, "no column is elsewhere");
+  layout.setFormat(2, undefined);
+  assert.deepEqual(layout.save(), {});
+  layout.setFormat(0, { digits: 1 });
+  layout.reset();
+  assert.deepEqual(layout.save(), {});
 });
 
 test("columns that have gone or come since are no obstacle", () => {
-  const saved = { order: ["d", "gone", "a"], hidden: ["gone"], pinned: ["c"], widths: { b: 99, gone: 5, a: 1e9 } };
+  const saved = { order: ["d", "gone", "a"], hidden: ["gone"], pinned: ["c"], widths: { b: 99, gone: 5, a: 1e9 }, formats: { gone: {}, b: { digits: 1 } } };
   const layout = new ColumnLayout(named("a", "b", "c", "new"), () => 100, saved);
   assert.deepEqual(layout.shown, [2, 0, 1, 3]);
   assert.equal(layout.width(1), 99);
   assert.equal(layout.width(0), 100);
+  assert.deepEqual(layout.formats, new Map([[1, { digits: 1 }]]));
 });
 
 test("a name of the prototype is a name like any other", () => {
   const layout = new ColumnLayout(named("__proto__", "constructor"), () => 100);
   layout.resize(0, 77);
   layout.resize(1, 78);
+  layout.setFormat(0, { digits: 3 });
   const memory = new ColumnMemory(new Store());
   memory.save("__proto__", layout.save());
   const again = new ColumnLayout(named("__proto__", "constructor"), () => 100, memory.load("__proto__"));
   assert.equal(again.width(0), 77);
   assert.equal(again.width(1), 78);
+  assert.deepEqual(again.formats, new Map([[0, { digits: 3 }]]));
 });
 
 test("each table has its columns, and what is usual is not kept", () => {
@@ -181,7 +203,7 @@ test("storage that is missing, full or damaged is no error", () => {
   new ColumnMemory(store).save("one", { hidden: ["a"] });
   assert.deepEqual(new ColumnMemory(undefined).load("one"), {});
   new ColumnMemory(undefined).save("one", {});
-  for (const text of ["{", "3", "null", '{"order":3,"hidden":[1,"a"],"widths":[1],"format":{"digits":"x"}}']) {
+  for (const text of ["{", "3", "null", '{"order":3,"hidden":[1,"a"],"widths":[1],"format":{"digits":"x"},"formats":{"a":7}}', '{"formats":7}', '{"formats":["a"]}']) {
     store.values.set("barrage.columns.one", text);
     const saved = new ColumnMemory(store).load("one");
     assert.ok(saved.order === undefined);

@@ -48,6 +48,17 @@ test("texts are kept apart: null, empty text, -0 and 0", () => {
   assert.equal(text(FLOAT, 0), "0");
 });
 
+test("each column has its format", () => {
+  const texts = new CellTexts(measure, (column) => (column === 1 ? { digits: 1 } : undefined));
+  assert.deepEqual([0, 1].map((column) => texts.painted(column, FLOAT, 0.25, 1_000).text), ["0.25", "0.3"]);
+  assert.deepEqual([0, 1].map((column) => texts.whole(column, FLOAT, 0.25)), ["0.25", "0.3"]);
+});
+
+test("a number in scientific notation is whole or not there: without its exponent it is another", () => {
+  const texts = new CellTexts(measure, () => ({ scientific: true }));
+  assert.equal(texts.painted(0, FLOAT, 123456, 50).text, "#####");
+});
+
 test("only printable ASCII is sure to stay in its row", () => {
   const texts = new CellTexts(measure);
   assert.equal(texts.painted(0, TEXT, "abc", 100).simple, true);

@@ -1,0 +1,232 @@
+"""Old values of cells: of some rows by their keys, or of most rows of a range by their places in it.
+
+Merged entries of one column are kept as *levels*, oldest first. Each has about twice the rows of the following one or
+more, so that a value is merged only log(n) times. Once they cover a good part of their range they become one
+:class:`DenseEntry`: it takes less memory than keys do, and takes in what is recorded later without sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.sorting import sort_with_positions
+
+__all__ = ["CellArray", "DenseEntry", "Levels", "UndoEntry", "extend"]
+
+CellArray: TypeAlias = npt.NDArray[Any]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+_LEAST_DENSE: Final = 4096
+"""Rows that a dense entry has at least."""
+_KEY_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UndoEntry:
+    """Old values of some cells of one column.
+
+    Attributes:
+        column: the column's number.
+        epoch: the epoch of the column whose cells these are.
+        keys: row keys, strictly increasing int64.
+        data: the old cells, one per key.
+        valid: whether the cells held a value (bool, one per key); ``None`` when all did.
+
+    """
+
+    column: int
+    epoch: int
+    keys: Int64Array
+    data: CellArray
+    valid: BoolArray | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys and of the values."""
+        return self.keys.nbytes + self.data.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+    def put_back(self, plan: ReadPlan, data: CellArray, valid: BoolArray | None) -> BoolArray | None:
+        """Put the values back into gathered cells, in place.
+
+        Args:
+            plan: the rows that were gathered.
+            data: the gathered cells, one per row of the plan.
+            valid: whether they hold values; ``None`` when all do.
+
+        Returns:
+            ``valid``, changed in place, or made when it was ``None`` and is needed.
+
+        """
+        positions, chosen = plan.locate(self.keys)
+        if len(positions) == 0:
+            return valid
+        data[positions] = self.data[chosen]
+        return _put_valid(valid, plan.size, positions, None if self.valid is None else self.valid[chosen])
+
+
+class DenseEntry:
+    """The same for most rows of a range. Values are added while others read: a reader finds a value, or does not yet.
+
+    A reader that does not find a value has it from the record that was not merged when it began, or has gathered the
+    cell before it was overwritten.
+
+    Args:
+        entry: the first values.
+        first: the first row key of the range.
+        size: rows in it.
+
+    """
+
+    __slots__ = ("column", "count", "data", "epoch", "first", "known", "valid")
+
+    def __init__(self, entry: UndoEntry, first: int, size: int) -> None:
+        self.column, self.epoch = entry.column, entry.epoch
+        self.first = first
+        self.data: CellArray = np.empty(size, entry.data.dtype)
+        self.valid: BoolArray | None = None
+        self.known: BoolArray = np.zeros(size, np.bool_)
+        self.count = 0
+        self.absorb(entry)
+
+    @property
+    def keys(self) -> Int64Array:
+        """Row keys of the values, strictly increasing int64."""
+        return np.flatnonzero(self.known) + self.first
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole range."""
+        return self.data.nbytes + self.known.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+    def absorb(self, entry: UndoEntry) -> UndoEntry | None:
+        """Take in newer values; returns those outside of the range. Called by one thread at a time."""
+        low = int(entry.keys.searchsorted(self.first))
+        high = int(entry.keys.searchsorted(self.first + (len(self.known) - 1), "right"))
+        places = entry.keys[low:high] - self.first
+        new = np.flatnonzero(~self.known[places])
+        places = places[new]
+        self.data[places] = entry.data[low:high][new]
+        if entry.valid is not None:
+            if self.valid is None:
+                self.valid = np.ones(len(self.known), np.bool_)
+            self.valid[places] = entry.valid[low:high][new]
+        self.known[places] = True  # at last: readers look at this first
+        self.count += len(places)
+        if high - low == len(entry.keys):
+            return None
+        outside = np.r_[0:low, high : len(entry.keys)]
+        return _chosen(entry, outside)
+
+    def sparse(self) -> UndoEntry:
+        """The same values by their keys."""
+        places = np.flatnonzero(self.known)
+        valid = None if self.valid is None else self.valid[places]
+        return UndoEntry(self.column, self.epoch, places + self.first, self.data[places], valid)
+
+    def put_back(self, plan: ReadPlan, data: CellArray, valid: BoolArray | None) -> BoolArray | None:
+        """See :meth:`UndoEntry.put_back`."""
+        if plan.is_contiguous:
+            low = min(max(plan.first_key - self.first, 0), len(self.known))
+            high = max(min(plan.last_key - self.first + 1, len(self.known)), low)
+            places = np.flatnonzero(self.known[low:high]) + low
+            positions = places + (self.first - plan.first_key)
+        else:
+            own = plan.keys
+            start = int(own.searchsorted(self.first))
+            stop = int(own.searchsorted(self.first + (len(self.known) - 1), "right"))
+            places = own[start:stop] - self.first
+            found = np.flatnonzero(self.known[places])
+            places, positions = places[found], found + start
+        if len(positions) == 0:
+            return valid
+        data[positions] = self.data[places]
+        return _put_valid(valid, plan.size, positions, None if self.valid is None else self.valid[places])
+
+
+Levels: TypeAlias = "tuple[UndoEntry | DenseEntry, ...]"
+"""Merged entries, oldest first. Only the first may be dense; the others then lie outside of its range."""
+
+
+def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry]) -> Levels:
+    """Add newer entries of the same column, given oldest first; of each row, the oldest value stays.
+
+    A dense entry is extended in place: what a reader of the old levels finds is as old, and what it needs.
+    """
+    newer = [entry.sparse() if isinstance(entry, DenseEntry) else entry for entry in entries]
+    first = levels[0] if levels else None
+    if isinstance(first, DenseEntry):
+        newer = [outside for entry in newer if (outside := first.absorb(entry)) is not None]
+    return _push(levels, _merge(newer)) if newer else levels
+
+
+def _push(levels: Levels, entry: UndoEntry) -> Levels:
+    """Add a newer entry; merge while neighbours are of like size."""
+    stack = [*levels, entry]
+    while len(stack) > 1 and _count(stack[-2]) <= 2 * _count(stack[-1]):
+        newer = stack.pop()
+        stack[-1] = _merge([_sparse(stack[-1]), _sparse(newer)])
+    oldest = stack[0]
+    if isinstance(oldest, UndoEntry) and _should_be_dense(oldest):
+        first = int(oldest.keys[0])
+        dense = DenseEntry(oldest, first, int(oldest.keys[-1]) - first + 1)
+        return (dense, *(outside for level in stack[1:] if (outside := dense.absorb(_sparse(level))) is not None))
+    return tuple(stack)
+
+
+def _should_be_dense(entry: UndoEntry) -> bool:
+    """Whether the cells of the whole range take about as much as these values and their keys in all levels."""
+    if len(entry.keys) < _LEAST_DENSE:
+        return False
+    width = entry.data.itemsize
+    return (int(entry.keys[-1]) - int(entry.keys[0]) + 1) * (width + 1) <= 2 * len(entry.keys) * (width + _KEY_BYTES)
+
+
+def _count(entry: UndoEntry | DenseEntry) -> int:
+    return entry.count if isinstance(entry, DenseEntry) else len(entry.keys)
+
+
+def _sparse(entry: UndoEntry | DenseEntry) -> UndoEntry:
+    return entry.sparse() if isinstance(entry, DenseEntry) else entry
+
+
+def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
+    """One entry out of several, given oldest first; the oldest value of a row wins."""
+    if len(entries) == 1:
+        return entries[0]
+    first = entries[0]
+    keys = np.concatenate([entry.keys for entry in entries])
+    ordered, order = sort_with_positions(keys, runs=len(entries))
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    places = np.flatnonzero(is_first)
+    chosen, ordered = order.take(places), ordered.take(places)
+    valid = None
+    if any(entry.valid is not None for entry in entries):
+        valid = np.concatenate([_valid_of(entry) for entry in entries]).take(chosen)
+    data = np.concatenate([entry.data for entry in entries]).take(chosen)
+    return UndoEntry(first.column, first.epoch, ordered, data, valid)
+
+
+def _chosen(entry: UndoEntry, places: Int64Array) -> UndoEntry:
+    valid = None if entry.valid is None else entry.valid[places]
+    return UndoEntry(entry.column, entry.epoch, entry.keys[places], entry.data[places], valid)
+
+
+def _valid_of(entry: UndoEntry) -> BoolArray:
+    return np.ones(len(entry.keys), np.bool_) if entry.valid is None else entry.valid
+
+
+def _put_valid(valid: BoolArray | None, size: int, positions: Int64Array, old: BoolArray | None) -> BoolArray | None:
+    if old is not None:
+        if valid is None:
+            valid = np.ones(size, np.bool_)
+        valid[positions] = old
+    elif valid is not None:
+        valid[positions] = True
+    return valid
