@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -184,6 +184,10 @@ class DerivedTable(Table):
         finally:
             graph.bounded_seconds += clock() - began
         return update
+
+    def followers(self) -> Iterable[DerivedTable]:
+        """After a cycle has changed this table, or it has failed: those of the children that the cycle computes."""
+        return self.children
 
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
         clock = self.graph.clock

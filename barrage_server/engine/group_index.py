@@ -13,6 +13,7 @@ from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.short_texts import ShortTexts, are_texts, words_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.values import take
+from barrage_server.engine.view import StoredView
 from barrage_server.rowset import RowSet
 
 __all__ = ["GroupIndex", "pack_rows"]
@@ -56,12 +57,19 @@ class GroupIndex:
         self.count = 0
         self._free = np.zeros(0, np.int64)  # numbers of groups that were forgotten, ascending
         self._written = 0  # groups whose cells a version may hold
+        self._views: tuple[StoredView, ...] | None = None  # of the key values, until these change
 
     @property
     def nbytes(self) -> int:
         """Bytes of the index and of the key values."""
         parts = (self.store, self._index, self._texts)
         return sum(part.nbytes for part in parts if part is not None)
+
+    def views(self) -> tuple[StoredView, ...]:
+        """The key values by group, for a new version."""
+        if self._views is None:
+            self._views = self.store.views()
+        return self._views
 
     def find(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
         """The group of each of ``rows`` rows with these key values; -1 where there is none."""
@@ -117,6 +125,7 @@ class GroupIndex:
         # of the rows from last to first, the last of each key: the row where it appears first
         last = index.deduplicate(unknown.take(backwards))
         first = np.sort(backwards[last])
+        self._views = None
         numbers = self._new_numbers(len(first))
         new = RowSet.from_sorted_keys(numbers)
         undo = self.store.undo if numbers[0] < self._written else None
@@ -150,7 +159,8 @@ class GroupIndex:
         self._build(np.arange(self.count, dtype=np.int64))
 
     def _build(self, living: Int64Array) -> None:
-        """Make the index of these groups."""
+        """Make the index of these groups, whose cells have been moved, or those of others discarded."""
+        self._views = None
         self._index = index = self._new_index()
         self._texts = self._new_texts()
         assert index is not None

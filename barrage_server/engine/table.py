@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -231,10 +231,6 @@ class Table(Operable["Table"]):
     def peek(self) -> TableVersion:
         """During a cycle: the version that it is leading to. Otherwise the visible one."""
         return self._next_version or self._version
-
-    def followers(self) -> Iterable[DerivedTable]:
-        """After a cycle has changed this table, or it has failed: those of the children that the cycle computes."""
-        return self.children
 
     def repoint(self) -> bool:
         """After a cycle that has not changed this table: prepare a version with other views, if there are any."""

@@ -84,6 +84,13 @@ class Accumulator(ABC):
 
         """
 
+    def exchange(
+        self, groups: Int64Array, places: Int64Array, old: Sequence[pa.Array], new: Sequence[pa.Array]
+    ) -> None:
+        """Take rows out as they were, and in as they are; see :meth:`change`."""
+        self.change(groups, places, old, -1)
+        self.change(groups, places, new, 1)
+
     @abstractmethod
     def results(self, groups: Int64Array) -> pa.Array:
         """The result for each of ``groups``."""
@@ -110,12 +117,10 @@ class _OfValues(Accumulator):
 
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
         """Count what is not null, and take that in, or out."""
-        there = [cells[1] for cells in map(to_cells, columns) if cells[1] is not None]
+        there = [valid for _, valid in map(to_cells, columns) if valid is not None] if _have_nulls(columns) else []
         if there:
-            valid = np.logical_and.reduce(there)
-            if not valid.all():
-                kept = np.flatnonzero(valid)
-                places, columns = places[kept], [column.take(pa.array(kept)) for column in columns]
+            kept = np.flatnonzero(np.logical_and.reduce(there))
+            places, columns = places[kept], [column.take(pa.array(kept)) for column in columns]
         self.numbers.array[groups] += sign * np.bincount(places, minlength=len(groups))
         self.take_in(groups, places, columns, sign)
         if sign < 0:
@@ -196,6 +201,16 @@ class _DoubleSum(_OfValues):
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
         """Add to sums, or take away."""
         self.totals.change(groups, places, self.of(_doubles(columns[0])), sign)
+
+    def exchange(
+        self, groups: Int64Array, places: Int64Array, old: Sequence[pa.Array], new: Sequence[pa.Array]
+    ) -> None:
+        """Add what values have become and take away what they were, at once where each group keeps some of them."""
+        exchanged = np.bincount(places, minlength=len(groups))
+        if _have_nulls(old) or _have_nulls(new) or (exchanged == self.numbers.array[groups]).any():
+            super().exchange(groups, places, old, new)
+        else:
+            self.totals.exchange(groups, places, self.of(_doubles(old[0])), self.of(_doubles(new[0])))
 
     def of(self, values: DoubleArray) -> DoubleArray:
         """What of a value is added up: the value."""
@@ -426,6 +441,10 @@ TypeError when the function cannot be computed of such inputs.
 """
 
 
+def _have_nulls(columns: Sequence[pa.Array]) -> bool:
+    return any(column.null_count for column in columns)
+
+
 def _integers(column: pa.Array) -> Int64Array:
     """Integers and booleans as 64-bit integers; unsigned ones of 64 bits keep their bits."""
     if pat.is_boolean(column.type):
@@ -437,4 +456,6 @@ def _integers(column: pa.Array) -> Int64Array:
 def _doubles(column: pa.Array) -> DoubleArray:
     if pat.is_boolean(column.type):
         column = pc.cast(column, pa.uint8())
-    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    if column.type != pa.float64():
+        column = pc.cast(column, pa.float64(), safe=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -154,7 +154,8 @@ class Aggregate(Operator):
             gone = gone | (update.shifted.unapply(modified) if update.shifted.size else modified)
         lost = self._groups_left(update)
         left = [self._leave(ranking, change) for ranking in self._rankings.values()]
-        if not (came or update.removed or update.shifted.size or _any_of(update.modified, self._keys)):
+        stay = not (came or update.removed or update.shifted.size or _any_of(update.modified, self._keys))
+        if stay:
             touched = self._exchange(change.before, version, modified)
         else:
             touched = self._take(change.before, gone, -1)
@@ -164,7 +165,7 @@ class Aggregate(Operator):
         if self._rankings:
             self._drop(version)
         members = self._members_changed(update, lost)
-        return self._changed(_merged([*touched, *members.values()]), version, members)
+        return self._changed(_merged([*touched, *members.values()]), version, members, stay=stay)
 
     def _groups_left(self, update: TableUpdate) -> Int64Array:
         """The groups that lose rows, if results are of the members of groups."""
@@ -211,8 +212,9 @@ class Aggregate(Operator):
             old = self._values(before, part)
             groups, places = self._told_apart(self._groups.find([new[number] for number in self._keys], part.size))
             for accumulator, inputs in self._counted:
-                accumulator.change(groups, places, [old[number] for number in inputs], -1)
-                accumulator.change(groups, places, [new[number] for number in inputs], 1)
+                accumulator.exchange(
+                    groups, places, [old[number] for number in inputs], [new[number] for number in inputs]
+                )
             found.append(groups)
         return found
 
@@ -268,7 +270,12 @@ class Aggregate(Operator):
         return {number: shared.array(number) for number in self._read}
 
     def _changed(
-        self, groups: Int64Array, version: TableVersion, members: dict[int, Int64Array] | None = None
+        self,
+        groups: Int64Array,
+        version: TableVersion,
+        members: dict[int, Int64Array] | None = None,
+        *,
+        stay: bool = False,
     ) -> Outcome:
         """Write the results of ``groups``, in ascending order, whose rows have changed.
 
@@ -276,14 +283,16 @@ class Aggregate(Operator):
             groups: the groups.
             version: the input.
             members: by column of results that is of the members of groups, the groups whose members have changed.
+            stay: whether no group comes or goes.
 
         """
-        are_in, were_in = self._sizes.array[groups] > 0, self._rows.contains(groups)
-        removed, added = (
-            RowSet.from_sorted_keys(groups[are_in < were_in]),
-            RowSet.from_sorted_keys(groups[are_in > were_in]),
-        )
-        stayed = RowSet.from_sorted_keys(groups[are_in & were_in])
+        removed = added = RowSet.EMPTY
+        if not stay:
+            are_in, were_in = self._sizes.array[groups] > 0, self._rows.contains(groups)
+            removed = RowSet.from_sorted_keys(groups[are_in < were_in])
+            added = RowSet.from_sorted_keys(groups[are_in > were_in])
+            groups = groups[are_in & were_in]
+        stayed = RowSet.from_sorted_keys(groups)
         modified: list[RowSet] = [RowSet.empty()] * len(self._keys)
         stores = iter(self._results.columns)
         for number, column in enumerate(self._columns):
@@ -297,7 +306,7 @@ class Aggregate(Operator):
             if rows:
                 keys = rows.keys()
                 flags = store.update(rows, self._result(column, keys), self._results.undo)
-                changed = RowSet.from_sorted_keys(keys[np.flatnonzero(flags)])
+                changed = rows if flags.all() else RowSet.from_sorted_keys(keys[flags])
             modified.append(changed)
         before = self._rows
         if removed or added:
@@ -345,7 +354,7 @@ class Aggregate(Operator):
     def _views(self, version: TableVersion) -> list[ColumnView]:
         members = None if self._lists is None else self._lists.members()
         results = iter(self._results.views())
-        found: list[ColumnView] = list(self._groups.store.views())
+        found: list[ColumnView] = list(self._groups.views())
         for column in self._columns:
             if members is not None and _is_list(column):
                 found.append(GroupView(version.views[column.inputs[0]], members))
@@ -380,7 +389,9 @@ def _union(sets: Iterable[RowSet]) -> RowSet:
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:
-    """All groups of some arrays, ascending."""
+    """All groups of some arrays, each of which has them ascending."""
+    if len(parts) == 1:
+        return parts[0]
     groups = np.sort(np.concatenate([_NO_GROUPS, *parts]))  # np.unique has a hash table, which takes much longer
     is_first = np.ones(len(groups), np.bool_)
     is_first[1:] = groups[1:] != groups[:-1]

@@ -8,6 +8,7 @@ Ogita and Oishi, "Accurate floating-point summation", 2008), whose sums are exac
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,20 @@ class GroupTotals:
         """
         if not np.abs(values).max(initial=0.0) < _LARGE:  # NaN is the maximum, if there is one
             places, values = self._change_unusual(groups, places, values, sign)
-        if sign < 0:
-            values = -values
+        self._add(groups, places, -values if sign < 0 else values)
+
+    def exchange(self, groups: Int64Array, places: Int64Array, old: DoubleArray, new: DoubleArray) -> None:
+        """Take ``old`` numbers away and add ``new`` ones, of the same places; see :meth:`change`."""
+        values = np.concatenate((old, new))
+        if np.abs(values).max(initial=0.0) < _LARGE:
+            np.negative(old, out=values[: len(old)])
+            self._add(groups, np.concatenate((places, places)), values)
+        else:
+            self.change(groups, places, old, -1)
+            self.change(groups, places, new, 1)
+
+    def _add(self, groups: Int64Array, places: Int64Array, values: DoubleArray) -> None:
+        """Add finite numbers that are not large."""
         sums = [word.array[groups] for word in self._words]
         for part in _exact_sums(places, values, len(groups)):
             sums = _plus(sums, part)
@@ -260,7 +273,7 @@ def _exact_sums(places: Int64Array, values: DoubleArray, count: int) -> list[Dou
         top = float(np.abs(values).max())
         if top == 0:
             break
-        sigma = float(np.ldexp(1.0, int(np.frexp(top)[1]) + bits))
+        sigma = math.ldexp(1.0, math.frexp(top)[1] + bits)
         upper = (values + sigma) - sigma
         parts.append(np.bincount(places, upper, count).astype(np.float64, copy=False))
         values = values - upper

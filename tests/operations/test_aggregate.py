@@ -22,7 +22,7 @@ from barrage_server.errors import InvalidRequestError, UnknownColumnError, Unsup
 from barrage_server.operations.aggregations import agg_all_by, agg_by, select_distinct
 from barrage_server.plan import aggregation as agg
 from barrage_server.plan.aggregation import Aggregation
-from tests.operations.oracle import Row, Watch, cell, make_row, plain_rows
+from tests.operations.oracle import Row, Watch, cell, cells_of, make_row, plain_rows
 from tests.properties.sources import SCHEMA as SOURCE_SCHEMA
 from tests.properties.sources import SOURCES, to_table
 
@@ -550,6 +550,31 @@ def test_a_cycle_reads_changed_rows_only() -> None:
         table.upsert({"k": keys[:10], "g": ["g1"] * 10, "v": [0.5] * 10, "i": keys[:10]})
     assert read == [10] * 4  # two columns each
     assert made.size == 10
+
+
+@pytest.mark.parametrize("func", [agg.sum_, agg.abs_sum, agg.avg])
+def test_values_that_rows_have_had_leave_no_trace_in_sums(func: Any) -> None:
+    """Rows that stay in their groups, of which some or all have other values: of any size, NaN, infinite and null."""
+    chance = random.Random(7)
+    table = KeyedTable(UpdateGraph(), "t", {"id": "int64", "g": "int64", "x": "float64"}, "id")
+    values: dict[int, float | None] = {number: float(number) for number in range(12)}
+
+    def write(ids: list[int]) -> None:
+        table.upsert({"id": ids, "g": [each % 3 for each in ids], "x": [values[each] for each in ids]})
+
+    write(list(values))
+    made = table.agg_by(func("s = x"), "g")
+    usual = [1e300, -1e300, 1e-300, 0.1, -0.1, 3.0]
+    for turn in range(120):
+        unusual = [None, float("nan"), float("inf"), -float("inf"), 1.7e308] if turn % 3 else []
+        changed = chance.sample(sorted(values), chance.choice([1, 3, 12]))
+        values |= {each: chance.choice([*usual, *unusual]) for each in changed}
+        write(changed)
+        fresh = table.snapshot().agg_by(func("s = x"), "g")
+        assert cells_of(plain_rows(made)) == cells_of(plain_rows(fresh))
+    values |= dict.fromkeys(values, 0.5)
+    write(sorted(values))
+    assert plain_rows(made)[0][1] == plain_rows(table.snapshot().agg_by(func("s = x"), "g"))[0][1]
 
 
 @pytest.mark.parametrize("before", [0, 1])
