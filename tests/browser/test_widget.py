@@ -266,16 +266,23 @@ def test_what_is_not_in_view_is_not_painted_and_its_updates_not_acknowledged(
     acknowledged = "widgets[0].model.acknowledged()"
     greatest = tab.page.locator("#a .plot-values tbody")
 
+    def names(least: int, last: int) -> list[str]:
+        return sorted(f"n:{key}" for key in range(least, last + 1))
+
     def shows(least: int, last: int) -> bool:
         if plot is None:
-            return widgets.names("a") == sorted(f"n:{key}" for key in range(least, last + 1))
-        return greatest.inner_text().split()[-1:] == [str(last)]
+            return widgets.names("a") == names(least, last)
+        values: str = greatest.inner_text()
+        return values.split()[-1:] == [str(last)]
+
+    def wait(least: int, last: int) -> None:
+        until(lambda: shows(least, last), what=f"the rows {least} to {last}")
 
     hide, again = HIDDEN[how]
     for first in (100, 200):
         table.delete({"key": table.to_arrow()["key"].to_pylist()})
         table.upsert({"key": [first], "name": [f"n:{first}"]})
-        until(lambda at=first: shows(at, at), what="the first rows")
+        wait(first, first)
         tab.page.evaluate(
             """(hide) => new Promise((told) => {
                 eval(hide);
@@ -288,14 +295,14 @@ def test_what_is_not_in_view_is_not_painted_and_its_updates_not_acknowledged(
         before, painted = tab.page.evaluate(acknowledged), widgets.painted("a")
         for key in range(first + 1, first + 9):
             table.upsert({"key": [key], "name": [f"n:{key}"]})
-            until(lambda at=first, to=key: widgets.names("b") == sorted(f"n:{n}" for n in range(at, to + 1)))
+            widgets.shows("b", names(first, key))
         # A frame that was under way may still have been painted.
         assert tab.page.evaluate(acknowledged) <= before + 1
         assert not shows(first, first + 8)
         if plot is None:
             assert widgets.painted("a") == painted or "n:" + str(first + 2) not in widgets.painted("a")
         tab.page.evaluate(again)
-        until(lambda at=first: shows(at, at + 8), what="the newest rows")
+        wait(first, first + 8)
     tab.page.evaluate("widgets.forEach(({end}) => end())")  # or they would miss the server
 
 
