@@ -19,6 +19,8 @@ __all__ = ["MadeTables"]
 
 _MOST_CALLERS: Final = 1_000
 """Callers beyond which those without tables are forgotten."""
+_FEW_ADMISSIONS: Final = 64
+"""Least number of admissions from one search for dropped tables to the next."""
 
 
 class MadeTables:
@@ -39,6 +41,8 @@ class MadeTables:
         self._lock = threading.Lock()
         self._made: dict[str, dict[str, int]] = {}  # by caller: what it was allowed to make, and the columns of each
         self._columns: dict[str, int] = {}  # by caller: of all of these
+        self._admissions = 0  # since the last search for dropped tables
+        self._absent: set[str] = set()  # names that it did not find
 
     def admit(self, principal: Principal, tables: Mapping[str, pa.Schema]) -> None:
         """Count tables that ``principal`` is about to make, which are not there.
@@ -72,6 +76,11 @@ class MadeTables:
             self._columns[owner] = self._columns.get(owner, 0) + sum(wanted.values())
             if len(self._made) > _MOST_CALLERS or len(own) > limits.tables:
                 self._forget_gone(owner, wanted)
+            self._absent -= wanted.keys()
+            self._admissions += 1
+            if self._admissions >= max(_FEW_ADMISSIONS, self._catalog.count):
+                self._admissions = 0
+                self._forget_dropped()
 
     def _refusal(self, principal: Principal, wanted: Mapping[str, int]) -> str | None:
         """The reason to refuse new tables, by name the number of their columns; ``None`` within all limits."""
@@ -92,6 +101,15 @@ class MadeTables:
                 f"counting the fields within their types, and would have more. Drop some, or make narrower ones."
             )
         return None
+
+    def _forget_dropped(self) -> None:
+        """Forget tables that two searches in a row do not find: one that was admitted just now is being made."""
+        absent = {name for made in self._made.values() for name in made} - set(self._catalog.names())
+        gone = absent & self._absent
+        self._absent = absent - gone
+        for owner, made in self._made.items():
+            for name in made.keys() & gone:
+                self._columns[owner] -= made.pop(name)
 
     def _forget_gone(self, present: str = "", kept: Mapping[str, int] | None = None) -> None:
         """Forget tables that were dropped, or never made, and callers without any; not those that are ``kept``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -84,6 +85,51 @@ def test_the_server_has_a_limit_of_its_own_and_an_open_one_no_other(catalog: Cat
         make(catalog, made, Principal(name, credential=OPEN), name)
     with pytest.raises(LimitError, match=r"has 3 tables.*\(tables\)"):
         made.admit(Principal("d", credential=OPEN), named("d"))
+
+
+def test_names_of_dropped_tables_take_no_memory(catalog: Catalog) -> None:
+    """A server on which one makes and drops tables without end holds the names of some hundred."""
+    made = limited(catalog)
+    ann, bob = Principal("ann"), Principal("bob")
+    make(catalog, made, bob, "kept")
+    names = [f"name {number}" for number in range(500)]
+    references = {name: sys.getrefcount(name) for name in names}
+    for name in names:
+        make(catalog, made, ann, name)
+        catalog.drop(name)
+    held = [name for name in names if sys.getrefcount(name) > references[name]]
+    assert 0 < len(held) < 200
+    assert held == names[-len(held) :]
+
+
+def test_tables_that_are_there_are_counted_whatever_others_make_and_drop(catalog: Catalog) -> None:
+    made = limited(catalog, tables_per_caller=2)
+    anyone, bob = Principal("anyone", credential=OPEN), Principal("bob")
+    make(catalog, made, bob, "a")
+    make(catalog, made, bob, "b")
+    for number in range(500):
+        make(catalog, made, anyone, f"name {number}")
+        catalog.drop(f"name {number}")
+    with pytest.raises(LimitError, match="'bob' may have 2 tables"):
+        made.admit(bob, named("c"))
+
+
+def test_a_name_that_is_made_again_after_its_drop_is_counted(catalog: Catalog) -> None:
+    """Though it was missed before, and is being made while others are admitted."""
+    made = limited(catalog, tables_per_caller=1)
+    anyone, bob = Principal("anyone", credential=OPEN), Principal("bob")
+    make(catalog, made, bob, "a")
+    catalog.drop("a")
+    for number in range(64):
+        make(catalog, made, anyone, f"name {number}")
+        catalog.drop(f"name {number}")
+    made.admit(bob, named("a"))
+    for number in range(64):
+        make(catalog, made, anyone, f"other {number}")
+        catalog.drop(f"other {number}")
+    catalog.add(AppendTable(catalog.graph, "a", SCHEMA))
+    with pytest.raises(LimitError, match="'bob' may have 1 table "):
+        made.admit(bob, named("b"))
 
 
 def test_callers_without_tables_are_forgotten(catalog: Catalog) -> None:

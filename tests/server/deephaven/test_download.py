@@ -13,13 +13,12 @@ import pytest
 
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.errors import UnavailableError
-from barrage_server.server.deephaven import download as download_module
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.download import RawDownload
 from barrage_server.server.principal import Principal
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.streams import Streams
-from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch
+from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch, joined
 
 SCHEMA = pa.schema([("a", pa.int64())])
 ROWS = 1_000_000
@@ -146,7 +145,6 @@ def test_a_broken_connection_ends_the_stream() -> None:
 
 def test_a_failure_is_reported_after_the_message_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """gRPC takes no status while a message is sent. The stream is watched until then."""
-    joined = download_module.joined
 
     async def body(download: RawDownload, client: Client, streams: Streams) -> None:
         def fails_once_sent(pieces: list[Any]) -> bytes:
@@ -154,7 +152,7 @@ def test_a_failure_is_reported_after_the_message_on_its_way(monkeypatch: pytest.
                 raise UnavailableError("failed")
             return joined(pieces)
 
-        monkeypatch.setattr(download_module, "joined", fails_once_sent)
+        monkeypatch.setattr("barrage_server.server.deephaven.download.joined", fails_once_sent)
         running = asyncio.ensure_future(download.run())
         client.permits.release()
         await until(lambda: client.offered == 2)
