@@ -18,11 +18,13 @@ from benchmarks.machine import describe
 from benchmarks.report import as_markdown, as_table, failures
 from benchmarks.runner import run_one
 from benchmarks.works import WORKS
+from benchmarks.works.operations import LARGE
 from benchmarks.works.web import ROWS
 
 HERE: Final = Path(__file__).parent
 _QUICK_SECONDS_USUALLY: Final = 60.0
-_QUICK_SECONDS: Final = {"web": 300.0}
+_QUICK_SECONDS: Final = {"web": 300.0, "operations": 300.0}
+_LARGE_SECONDS: Final = 7200.0
 
 
 def main(
@@ -32,6 +34,9 @@ def main(
     row: Annotated[
         list[str] | None, typer.Option(help=f"Only this row of web: {', '.join(ROWS)}. May be repeated.")
     ] = None,
+    large: Annotated[
+        bool, typer.Option("--large", help="With --only operations: tables of 10 million rows, too; 16 GB, an hour.")
+    ] = False,
     results: Annotated[
         Path | None, typer.Option(help="Where to write; what is there stays, but for the ones that are run.")
     ] = None,
@@ -48,11 +53,14 @@ def main(
         raise typer.BadParameter(f"web has no row called {', '.join(no_rows)}; it has {', '.join(ROWS)}")
     if row and only != ["web"]:
         raise typer.BadParameter("only web has rows that run alone: add --only web (make bench ONLY=web)")
+    if large and only != ["operations"]:
+        raise typer.BadParameter("only operations have a larger size: add --only operations")
+    chosen = [LARGE] if large else row or ()
     mode = "tiny" if tiny else "quick" if quick else "full"
     path = results or (HERE if mode == "full" else FOLDER / mode) / "results.json"
     found = Results.load(path)
     console = Console()
-    run_all(found, [name for name in WORKS if not only or name in only], mode, path, console, row or ())
+    run_all(found, [name for name in WORKS if not only or name in only], mode, path, console, chosen)
     console.print(as_table(found))
     for text in failures(found):
         console.print(text, style="yellow")
@@ -79,6 +87,8 @@ def run_all(
         for name in names:
             progress.update(task, name=name, description="")
             seconds = WORKS[name].seconds if mode == "full" else _QUICK_SECONDS.get(name, _QUICK_SECONDS_USUALLY)
+            if LARGE in rows:
+                seconds = _LARGE_SECONDS
             outcome = run_one(
                 name,
                 mode,
@@ -87,9 +97,8 @@ def run_all(
                 lambda text: progress.update(task, description=text),
                 rows,
             )
-            found.outcomes[name] = (
-                outcome.after(found.outcomes[name], rows) if rows and name in found.outcomes else outcome
-            )
+            is_part = bool(rows) and LARGE not in rows and name in found.outcomes
+            found.outcomes[name] = outcome.after(found.outcomes[name], rows) if is_part else outcome
             found.outcomes = {each: found.outcomes[each] for each in WORKS if each in found.outcomes}
             found.save(path)
             path.with_name("RESULTS.md").write_text(as_markdown(found))

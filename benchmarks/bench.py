@@ -46,6 +46,10 @@ class Bench:
         """Whether any of these rows is to be measured."""
         return not self._rows or any(row in self._rows for row in rows)
 
+    def asks_for(self, row: str) -> bool:
+        """Whether a row is named, which is measured only then."""
+        return row in self._rows
+
     def step(self, text: str) -> None:
         """Report the progress."""
         self._tell({"step": text})

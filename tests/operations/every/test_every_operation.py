@@ -13,16 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import barrage_server as bs
-from barrage_server.engine import Table, UpdateGraph
-from barrage_server.engine.partitioned import PartitionedTable
+from barrage_server.engine import UpdateGraph
 from barrage_server.engine.update import added_since
-from barrage_server.plan import operation as plan
-from barrage_server.plan.copyable import Copyable
-from barrage_server.plan.operable import Operable
-from barrage_server.plan.plottable import Plottable
-from barrage_server.plan.update_by import CUMULATIVE, UpdateByOperation
 from tests.operations.every import columns_and_rows, groups, joins, moving
 from tests.operations.every.links import Link, Sides, Stage, stages_of
+from tests.operations.every.names import every_name, noted_names
 from tests.operations.every.sources import (
     EVERY_SOURCE,
     BlinkSource,
@@ -127,77 +122,15 @@ def any_link(most_growing: list[int]) -> Choice:
     return choose
 
 
-def used(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The methods, aggregations and functions that the operations here are made of, as they are named in ``bs``."""
-    found: set[str] = set()
-
-    def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            found.add(name)
-            return method(*arguments, **named)
-
-        return call
-
-    for owner, name in METHODS:
-        monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
-    operate = Table.operate
-
-    def operate_noted(self: Table, operation: plan.Operation, *others: Table) -> Table:
-        match operation:
-            case plan.AggregateBy(aggregations):
-                found.update(f"agg.{one.function}" for one in aggregations)
-            case plan.AggregateAllBy(one):
-                found.add(f"agg.{one.function}")
-            case plan.UpdateBy(functions):
-                found.update(f"updateby.{name_of(one)}" for one in functions)
-        found.add(operation.verb)
-        return operate(self, operation, *others)
-
-    monkeypatch.setattr(Table, "operate", operate_noted)
+def test_every_operation_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new method, aggregation or function fails here until it has a computation in plain Python beside it."""
+    found = noted_names(monkeypatch)
     for link in LINKS.values():
         graph = prepared(UpdateGraph())
         sources = [kind(graph) for kind in (KeyedSource, BlinkSource, KeyedSource, KeyedSource, LookupSource)]
         parents, sides = [source.table for source in sources[:2]], Sides(*(source.table for source in sources[2:]))
         link.make(next(table for table in parents if link.suits(table)), sides)
-    return found
-
-
-def name_of(function: UpdateByOperation) -> str:
-    if function.function in CUMULATIVE:
-        return function.function
-    return f"{function.function}_{'tick' if function.time_column is None else 'time'}"
-
-
-def names_of(module: Any) -> set[str]:
-    return {name.rstrip("_") for name in module.__all__ if name[0].islower()}
-
-
-METHODS: Final = [
-    *((Operable, name) for name in vars(Operable) if name[0] != "_" and name != "operate"),
-    (Plottable, "downsample"),
-    *((Copyable, name) for name in ("snapshot_when", "blink_to_append_only", "ring_table")),
-    (PartitionedTable, "transform"),
-    (Table, "partition_by"),
-]
-
-
-def every_name() -> set[str]:
-    """All that tables are computed with; what has no parent is a source, or in a function of its own."""
-    return {
-        *(name for _, name in METHODS),
-        *(f"agg.{name}" for name in names_of(bs.agg) if name != "aggregation"),
-        *(f"updateby.{name}" for name in names_of(bs.updateby)),
-        *(operation.verb for operation in operations_of(plan.Operation) if operation.least_inputs),
-    }
-
-
-def operations_of(kind: type[plan.Operation]) -> list[type[plan.Operation]]:
-    return [each for one in kind.__subclasses__() for each in (one, *operations_of(one)) if hasattr(each, "verb")]
-
-
-def test_every_operation_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new method, aggregation or function fails here until it has a computation in plain Python beside it."""
-    assert every_name() - used(monkeypatch) == set()
+    assert every_name() - found == set()
 
 
 def test_every_operation_is_described() -> None:
