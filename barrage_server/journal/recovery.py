@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
+
+import pyarrow as pa
 
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.kinds import make_table
@@ -35,6 +37,9 @@ IDENTITY: Final = "barrage.json"
 """The file that says whose directory it is."""
 _NEW_IDENTITY: Final = f"{IDENTITY}.new"
 FORMAT_VERSION: Final = 1
+
+Parts: TypeAlias = Iterator[list[pa.Array]]
+"""Rows of a table, in parts: an array for each column."""
 
 
 @dataclass(slots=True)
@@ -128,6 +133,7 @@ def recover(
     *,
     repair: bool = True,
     watch: Callable[[RestorableTable], object] = lambda _table: None,
+    ahead: Callable[[Parts], Parts] = iter,
 ) -> Recovered:
     """Make the tables of a data directory again, in an empty graph, row keys included.
 
@@ -137,6 +143,7 @@ def recover(
         graph: the graph of the tables.
         repair: whether to cut a torn end off the journal.
         watch: called with each table as it was in the checkpoint, or when it was made, before cycles change it.
+        ahead: gives out the same parts of a checkpoint, and may read the next one meanwhile.
 
     Raises:
         JournalError: checkpoint or journal are damaged; the text names file and place.
@@ -145,7 +152,7 @@ def recover(
     failed: set[tuple[int, int]] = set()
     while True:
         try:
-            return _Recovery(root, identity, graph, failed, watch).run(repair=repair)
+            return _Recovery(root, identity, graph, failed, watch, ahead).run(repair=repair)
         except _FailedCycle as fault:
             if (fault.number, fault.table) in failed:
                 raise JournalError(f"Record {fault.number} of the journal cannot be repeated.") from fault
@@ -162,12 +169,14 @@ class _Recovery:
         graph: UpdateGraph,
         failed: Iterable[tuple[int, int]],
         watch: Callable[[RestorableTable], object],
+        ahead: Callable[[Parts], Parts],
     ) -> None:
         self._root = root
         self._identity = identity
         self._graph = graph
         self._failed = frozenset(failed)
         self._watch = watch
+        self._ahead = ahead
         self._found = Recovered()
         self._dropped: dict[int, TableRecord] = {}
         self._epochs: dict[str, str] = {}  # the present one of each publisher
@@ -215,7 +224,8 @@ class _Recovery:
         for saved in checkpoint.tables:
             try:
                 table = self._make(saved.table)
-                table.restore(restored_rows(folder, saved), saved.row_set, saved.next_key, saved.step)
+                parts = self._ahead(restored_rows(folder, saved))
+                table.restore(parts, saved.row_set, saved.next_key, saved.step)
             except JournalError:
                 raise
             except MALFORMED as error:

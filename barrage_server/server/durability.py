@@ -33,6 +33,7 @@ from barrage_server.log import count
 from barrage_server.process import start_thread
 from barrage_server.server.durable_tables import DurableTables
 from barrage_server.server.fsync import Fsync
+from barrage_server.server.read_ahead import read_ahead
 from barrage_server.server.resumption import new_era
 
 __all__ = ["Durability"]
@@ -293,7 +294,7 @@ class Durability(CycleLog):
             identity = str(uuid.uuid4())
             write_identity(self._root, identity)
         self.identity = identity
-        self.recovered = recover(self._root, identity, graph, watch=watch)
+        self.recovered = recover(self._root, identity, graph, watch=watch, ahead=read_ahead)
         folder = self._root.folder("journal")
         reserve_segment(folder, self.recovered.number)
         self._root.sync()
