@@ -30,6 +30,9 @@ logger = logging.getLogger("barrage_server.server")
 # overloaded machine does not start more and more threads.
 _PATIENCE = 0.02
 _MOST_PATIENCE = 0.2
+# Seconds within which a turn counts as short. No other thread begins one meanwhile: two threads with short turns hand
+# the interpreter lock to each other at every write, which takes longer than the turns.
+_SHORT = 0.002
 # Seconds without work after which a thread ends, unless it is the last one.
 _IDLE_SECONDS = 5.0
 
@@ -109,7 +112,7 @@ class Dispatcher:
     """The queue, the timers and the threads.
 
     Args:
-        parallel: turns that run at a time, those that are stuck not counted.
+        parallel: turns that the threads run at a time, those that are stuck not counted. Short ones run one by one.
         clock: seconds, monotonic.
 
     """
@@ -125,7 +128,7 @@ class Dispatcher:
         # Times, and the tasks waiting for each: subscribers have common ticks.
         self._times: list[float] = []
         self._timers: dict[float, dict[ScheduledTask, None]] = {}
-        self._running: set[ScheduledTask] = set()
+        self._running: set[ScheduledTask] = set()  # those in a turn on one of the threads
         self._threads = 0
         self._busy_threads = 0
         self._idle_threads = 0
@@ -216,7 +219,6 @@ class Dispatcher:
         scheduled.seen = scheduled.signal.serial
         scheduled.again = False
         scheduled.started = self._clock()
-        self._running.add(scheduled)
 
     def _run_turn(self, scheduled: ScheduledTask) -> None:
         wake_at: float | None = None
@@ -322,6 +324,7 @@ class Dispatcher:
             if self._ready and self._may_start(now):
                 scheduled = self._ready.popleft()
                 self._begin(scheduled)
+                self._running.add(scheduled)
                 return scheduled
             if self._idle_threads and now - idle_since >= _IDLE_SECONDS:
                 return None
@@ -340,8 +343,8 @@ class Dispatcher:
         until = now + _IDLE_SECONDS
         if self._times:
             until = min(until, self._times[0])
-        if self._ready:
-            until = min(until, now + self._patience())  # a thread may be stuck by then
+        if self._ready:  # by then a turn may turn out to be a long one, or a thread to be stuck
+            until = min(until, now + (_SHORT if len(self._running) < self._parallel else self._patience()))
         self._idle_threads += 1
         try:
             if self._leading_until is not None and self._leading_until <= until:
@@ -359,9 +362,11 @@ class Dispatcher:
             self._idle_threads -= 1
 
     def _may_start(self, now: float) -> bool:
+        if not self._running:
+            return True
         patience = self._patience()
-        lively = sum(now - scheduled.started < patience for scheduled in self._running)
-        return lively < self._parallel
+        ages = [now - scheduled.started for scheduled in self._running]
+        return min(ages) >= _SHORT and sum(age < patience for age in ages) < self._parallel
 
     def _patience(self) -> float:
         beyond = max(0, len(self._running) - self._parallel)

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -247,6 +248,59 @@ def test_no_task_waits_for_stuck_tasks(dispatcher: Dispatcher) -> None:
     release.set()
     for scheduled in stuck:
         dispatcher.remove(scheduled)
+
+
+def test_short_turns_run_one_by_one(timed: Dispatcher) -> None:
+    """By its clock no time passes, so that all turns are short."""
+    inside, most = 0, 0
+
+    def count(task: Counting) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        Path(__file__).stat()  # without the interpreter lock, so that another thread could begin a turn
+        inside -= 1
+
+    tasks = [Counting(count) for _ in range(200)]
+    signal = ChangeSignal()
+    for task in tasks:
+        timed.add(task, signal)
+    timed.changed(signal)
+    until(lambda: all(task.turns == 1 for task in tasks))
+    assert most == 1
+
+
+def test_a_turn_that_is_not_short_is_not_waited_for(timed: Dispatcher, clock: Clock) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def take_long(_: Counting) -> None:
+        begun.set()
+        may_end.wait(10)
+
+    long, other, signal = Counting(take_long), Counting(), ChangeSignal()
+    scheduled = timed.add(long, signal)
+    timed.wake(scheduled)
+    assert begun.wait(10)
+    timed.wake(timed.add(other, signal))
+    assert other.turns == 0
+    clock.now += 0.0025
+    until(lambda: other.turns == 1)
+    assert long.turns == 0
+    may_end.set()
+    until(lambda: long.turns == 1)
+
+
+def test_a_turn_on_a_thread_of_its_own_holds_up_no_other(timed: Dispatcher) -> None:
+    other, signal = Counting(), ChangeSignal()
+    waiting = timed.add(other, signal)
+
+    def begin_another(_: Counting) -> None:
+        timed.wake(waiting)
+        until(lambda: other.turns == 1)
+
+    own = Counting(begin_another)
+    timed.run(timed.add(own, signal))
+    assert (own.turns, other.turns) == (1, 1)
 
 
 def test_removing_waits_for_the_step_that_is_under_way_and_none_follows(dispatcher: Dispatcher) -> None:
