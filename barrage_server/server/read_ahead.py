@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import wait
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ __all__ = ["read_ahead"]
 Item = TypeVar("Item")
 
 
-def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
     """The items in their order, ``None`` excepted; each is taken while the caller works on the one before.
 
     It pays where taking one releases the interpreter lock, as Arrow does while it decodes.
