@@ -12,6 +12,7 @@ from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.short_texts import ShortTexts, are_texts, words_of
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.undo import Undo
 from barrage_server.engine.values import take
 from barrage_server.engine.view import StoredView
 from barrage_server.rowset import RowSet
@@ -69,6 +70,7 @@ class GroupIndex:
         """The key values by group, for a new version."""
         if self._views is None:
             self._views = self.store.views()
+            self._written = max(self._written, self.count)
         return self._views
 
     def find(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
@@ -132,7 +134,6 @@ class GroupIndex:
         for column, values in zip(self.store.columns, columns, strict=True):
             column.write(new, take(values, missing[first]), undo)
         index.insert(unknown.take(first), numbers)
-        self._written = max(self._written, self.count)
         found[missing] = index.lookup(unknown)
         return found
 
@@ -161,6 +162,8 @@ class GroupIndex:
     def _build(self, living: Int64Array) -> None:
         """Make the index of these groups, whose cells have been moved, or those of others discarded."""
         self._views = None
+        if not self._written:
+            self.store.undo = Undo()  # nothing reads the key values as they were
         self._index = index = self._new_index()
         self._texts = self._new_texts()
         assert index is not None

@@ -128,7 +128,6 @@ class HeadBy(Operator):
         living = living_groups(self._groups, is_living, version.size)
         if living is not None:
             self._groups.pack(living)
-            self._groups.store.views()  # nothing reads the key values as they were
             self._members.pack(version.row_set, living)
 
     def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:

@@ -128,7 +128,7 @@ class MultiJoin(Operator):
         )
 
     def _outcome(self, inputs: Inputs, update: TableUpdate) -> Outcome:
-        views: list[ColumnView] = [*self._groups.store.views()]
+        views: list[ColumnView] = [*self._groups.views()]
         for rows, numbers, version in zip(self._inputs, self._columns, inputs, strict=True):
             (there,) = rows.store.views()
             views += [MappedView(version.views[number], there) for number in numbers]

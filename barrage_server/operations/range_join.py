@@ -210,7 +210,6 @@ class RangeJoin(Operator):
         living = living_groups(self._groups, are_living, left.size + right.size)
         if living is not None:
             self._groups.pack(living)
-            self._groups.store.views()  # nothing reads the key values as they were
             self._left.pack(left.row_set, living)
             self._right.pack(right.row_set, living)
 

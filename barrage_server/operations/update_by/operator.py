@@ -279,7 +279,6 @@ class UpdateBy(Operator):
         living = living_groups(self._groups, is_living, version.size)
         if living is not None:
             self._groups.pack(living)
-            self._groups.store.views()  # nothing reads the key values as they were
             sequence.pack(version.row_set, living)
 
     def _outcome(self, version: TableVersion, update: TableUpdate, *, is_smaller: bool = False) -> Outcome:
