@@ -185,8 +185,8 @@ class GroupTotals:
             found: DoubleArray = high + low
         for infinity, numbers in self._infinite.items():
             there = numbers.array[groups] > 0
-            with np.errstate(invalid="ignore"):
-                found[there] = np.where(np.isinf(found[there]) & (found[there] != infinity), np.nan, infinity)
+            meet = np.isnan(found[there]) | (found[there] == -infinity)
+            found[there] = np.where(meet, np.nan, infinity)
         if self._has_nans:
             found[self._nans.array[groups] > 0] = np.nan
         return found

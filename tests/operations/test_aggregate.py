@@ -277,6 +277,17 @@ def test_a_sum_beyond_the_range_comes_back() -> None:
     assert column(made, "v") == [1.0]
 
 
+@pytest.mark.parametrize("order", [(math.inf, -math.inf), (-math.inf, math.inf)])
+def test_infinities_of_both_signs_have_no_sum_whatever_the_other_numbers(order: tuple[float, float]) -> None:
+    table = keyed()
+    made = agg_by([table], [agg.sum_("v")], [])
+    for key, value in enumerate((*order, 1.7e308, 1.7e308)):
+        table.upsert({"k": [key], "g": ["a"], "v": [value], "i": [0]})
+    assert repr(column(made, "v")) == "[nan]"
+    table.upsert({"k": [2, 3], "g": ["a"] * 2, "v": [-1.7e308] * 2, "i": [0] * 2})
+    assert repr(column(made, "v")) == "[nan]"
+
+
 def test_sums_of_integers_wrap_around_and_means_do_not() -> None:
     most = (1 << 63) - 1
     table = keyed()
