@@ -74,9 +74,11 @@ class GroupNumbers(Operator):
 
     def number(self, keys: Sequence[pa.Array], count: int) -> list[int]:
         """The numbers of the groups of ``count`` keys, which may have no rows. Between two changes, or within one."""
-        numbers: list[int] = self._groups.add(keys, count).tolist()
+        numbers = self._groups.add(keys, count)
         self._rows.counts.reserve(self._groups.count)
-        return numbers
+        self._rows.gone += int(np.count_nonzero(self._rows.counts.array[numbers] == 0))  # of which no row may ever come
+        found: list[int] = numbers.tolist()
+        return found
 
     def size(self, group: int) -> int:
         """How many rows a group has now."""
@@ -93,7 +95,7 @@ class GroupNumbers(Operator):
 
     @property
     def has_many_dead(self) -> bool:
-        """Whether so many rows have left their groups that :meth:`forget` should be called."""
+        """Whether so many rows have left their groups, or were never there, that :meth:`forget` should be called."""
         return self._rows.gone > max(FEW_DEAD, self._groups.count >> 2)
 
     def forget(self, held: Iterable[int]) -> None:

@@ -163,12 +163,15 @@ class MergedConstituents(DerivedTable):
 
     def _exchange(self, gone: Collection[int], new: Sequence[_Part]) -> None:
         """Follow the tables of new keys, and those of keys that have gone no more."""
-        left = {self._parts.pop(number).table for number in gone}
+        for number in gone:
+            del self._parts[number]
         self._parts |= {part.number: part for part in new}
+        before = frozenset(self.parents)
         self.parents = (self.parents[0], *(part.table for part in self._parts.values()))
-        for part in new:
-            part.table.children.add(self)
-        for table in left - set(self.parents):
+        present = frozenset(self.parents)
+        for table in present - before:  # one may be that of several keys
+            table.children.add(self)
+        for table in before - present:
             table.children.discard(self)
         self._gone += len(gone)
         if self._gone > max(FEW_DEAD, len(self._parts)):

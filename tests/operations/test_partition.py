@@ -191,6 +191,37 @@ def test_keys_that_have_gone_leave_no_state() -> None:
     assert plain_rows(constituent(table, "11 5")) == [("11 5", 11), ("11 5", 2)]
 
 
+def test_keys_that_are_asked_for_and_have_no_rows_leave_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barrage_server.operations.group_numbers.FEW_DEAD", 16)
+    table = AppendTable(UpdateGraph(), "t", {"sym": "string", "n": "int64"})
+    table.append({"sym": ["a"], "n": [0]})
+    parted = table.partition_by("sym")
+    made = parted.get_constituent("a")
+    assert isinstance(made, DerivedTable)
+    sizes = []
+    for turn in range(6):
+        for number in range(60):
+            assert parted.get_constituent(f"{turn} {number}") is None
+        table.append({"sym": ["a"], "n": [turn]})
+        sizes.append(whole_of(made).state_bytes)
+    assert max(sizes[3:]) <= 1.2 * max(sizes[:3])
+    assert made.size == 7
+
+
+def test_one_table_for_all_keys_is_followed_once() -> None:
+    """However often keys come and go."""
+    table = prices(a1=1)
+    other = table.where("price > 0")
+    merged = table.partition_by("sym").transform(lambda _: other).merge()
+    for turn in range(10):
+        put(table, b2=turn, c3=turn)
+        table.delete({"id": [2, 3] if turn % 2 else [2]})
+        assert merged.size == len(set(plain_rows(table.select_distinct("sym")))) * other.size
+    assert sum(child is merged for child in other.children) == 1
+    table.delete({"id": [1, 2, 3]})
+    assert sum(child is merged for child in other.children) == merged.size == 0
+
+
 def test_a_reader_sees_one_version_while_rows_of_all_keys_are_overwritten() -> None:
     table = KeyedTable(UpdateGraph(), "t", {"id": "int64", "sym": "string", "n": "int64"}, "id")
     ids = list(range(200))
