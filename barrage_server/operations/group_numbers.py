@@ -95,7 +95,7 @@ class GroupNumbers(Operator):
 
     @property
     def has_many_dead(self) -> bool:
-        """Whether so many rows have left their groups, or were never there, that :meth:`forget` should be called."""
+        """Whether so many groups may have no rows, now or yet, that :meth:`forget` should be called."""
         return self._rows.gone > max(FEW_DEAD, self._groups.count >> 2)
 
     def forget(self, held: Iterable[int]) -> None:
