@@ -35,7 +35,7 @@ _COPIED_AHEAD: Final = 4
 class RawDownload(DownloadStream):
     """Messages that are sent one by one, as the client takes them; those that follow are prepared meanwhile.
 
-    At most two are in memory at a time: the one that gRPC sends, and the next one, joined.
+    At most two are joined at a time: the one that gRPC sends, and the next one.
     """
 
     def __init__(self, state: EndpointState, call: Call, session: Session, table: Table, schema: pa.Schema) -> None:
@@ -64,12 +64,15 @@ class RawDownload(DownloadStream):
                 following.cancel()
             await self._sent()
         except asyncio.CancelledError:
-            if self._sending is not None:
-                self._sending.cancel()
+            self._stop_sending()
             raise
         finally:
             try:
                 await self._settled()
+            except asyncio.CancelledError:  # meanwhile
+                self._stop_sending()
+                await self._settled()
+                raise
             finally:
                 self.server_state.streams.release(self)
 
@@ -85,6 +88,10 @@ class RawDownload(DownloadStream):
         if self._sending is not None:
             sending, self._sending = self._sending, None
             await sending
+
+    def _stop_sending(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
 
     async def _settled(self) -> None:
         """Return when nothing is being sent: the status of a call that failed must not meet a message on its way."""

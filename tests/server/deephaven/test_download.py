@@ -35,6 +35,7 @@ class Client(Call):
         self.stall = StallWatch(time.monotonic)
         self.taken: list[bytes] = []
         self.offered = 0
+        self.cancelled = 0
         self.permits = asyncio.Semaphore(0)
         self.error: Exception | None = None
 
@@ -49,7 +50,11 @@ class Client(Call):
 
     async def write(self, message: bytes) -> None:
         self.offered += 1
-        await self.permits.acquire()
+        try:
+            await self.permits.acquire()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
         if self.error is not None:
             raise self.error
         self.taken.append(message)
@@ -164,5 +169,28 @@ def test_a_failure_is_reported_after_the_message_on_its_way(monkeypatch: pytest.
         with pytest.raises(UnavailableError, match="failed"):
             await running
         assert len(client.taken) == 2
+
+    run(body)
+
+
+def test_a_client_that_goes_while_a_failure_waits_for_it_is_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream ends with what it was sending."""
+
+    async def body(download: RawDownload, client: Client, _streams: Streams) -> None:
+        def fails_once_sent(pieces: list[Any]) -> bytes:
+            if download.traffic[0] == 1:
+                raise UnavailableError("failed")
+            return joined(pieces)
+
+        monkeypatch.setattr("barrage_server.server.deephaven.download.joined", fails_once_sent)
+        running = asyncio.ensure_future(download.run())
+        client.permits.release()
+        await until(lambda: client.offered == 2)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert client.cancelled == 1
 
     run(body)
