@@ -7,7 +7,6 @@ import difflib
 import json
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from barrage_server.errors import LimitError, NotFoundError, UnknownTableError, WireFormatError
@@ -55,8 +54,8 @@ def _commit(server_state: ServerState, principal: Principal, body: bytes) -> byt
     note(table=tables)
     for part in request.parts:
         server_state.access.check_publish(principal, part.table)
-    check_new = partial(server_state.check_new, principal)
-    result = server_state.committer.commit(request, principal.owner, server_state.wall_clock(), check_new)
+    with server_state.making(principal) as check_new:
+        result = server_state.committer.commit(request, principal.owner, server_state.wall_clock(), check_new)
     note(step=result.step)
     if not result.duplicate:
         server_state.counters.published("commit", result.rows)
@@ -103,10 +102,11 @@ def _create(server_state: ServerState, principal: Principal, body: bytes) -> byt
     request = CreateRequest.from_json(body)
     note(table=request.table)
     server_state.access.check(principal, request.table, Right.CREATE)
-    if server_state.catalog.find(request.table) is None:
-        server_state.check_new(principal, {request.table: request.schema})
-    spec = TableSpec.implied(request.kind, request.key, request.capacity, durable=request.durable)
-    server_state.catalog.ensure(request.table, request.schema, spec)
+    with server_state.making(principal) as check_new:
+        if server_state.catalog.find(request.table) is None:
+            check_new({request.table: request.schema})
+        spec = TableSpec.implied(request.kind, request.key, request.capacity, durable=request.durable)
+        server_state.catalog.ensure(request.table, request.schema, spec)
     return json_bytes({})
 
 

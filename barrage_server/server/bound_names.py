@@ -61,10 +61,10 @@ class BoundNames:
         Raises what :meth:`bind` does.
         """
         state = self._state
-        with self._lock:
+        with self._lock, state.making(principal) as check_new:
             there = state.catalog.find(name)
             if there is None:
-                state.check_new(principal, {name: table.schema})
+                check_new({name: table.schema})
             else:
                 if self._bound.get(name) is not there:
                     raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
 
 from barrage_server.errors import LimitError
 from barrage_server.log import count
+from barrage_server.publish.delta import CheckNew
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.limits import Limits
 from barrage_server.server.principal import Principal
@@ -42,19 +45,28 @@ class MadeTables:
         self._made: dict[str, dict[str, int]] = {}  # by caller: what it was allowed to make, and the columns of each
         self._columns: dict[str, int] = {}  # by caller: of all of these
         self._admissions = 0  # since the last search for dropped tables
-        self._absent: set[str] = set()  # names that it did not find
+        self._in_making: Counter[str] = Counter()  # of each name: the calls that are making it
 
-    def admit(self, principal: Principal, tables: Mapping[str, pa.Schema]) -> None:
-        """Count tables that ``principal`` is about to make, which are not there.
+    @contextmanager
+    def making(self, principal: Principal) -> Iterator[CheckNew]:
+        """Let ``principal`` make tables during the ``with`` body.
 
-        Args:
-            principal: the caller.
-            tables: their schemas by name.
-
-        Raises:
-            LimitError: they are too many, or their columns are.
-
+        What this gives is called right before, with the schemas of the tables, which are not there, by name. They count
+        until the body ends, and after it those that are there then. It raises LimitError when they are too many, or
+        their columns are.
         """
+        names: Counter[str] = Counter()
+
+        def admit(tables: Mapping[str, pa.Schema]) -> None:
+            self._admit(principal, tables, names)
+
+        try:
+            yield admit
+        finally:
+            with self._lock:
+                self._in_making -= names  # which leaves out those of no call
+
+    def _admit(self, principal: Principal, tables: Mapping[str, pa.Schema], names: Counter[str]) -> None:
         limits = self._limits
         if self._catalog.count + len(tables) > limits.tables:
             raise LimitError(
@@ -68,6 +80,8 @@ class MadeTables:
                 self._forget_gone()
                 if (refusal := self._refusal(principal, wanted)) is not None:
                     raise LimitError(refusal)
+            self._in_making.update(wanted.keys())
+            names.update(wanted.keys())
             for other, made in self._made.items():
                 for name in made.keys() & wanted.keys():
                     self._columns[other] -= made.pop(name)
@@ -75,17 +89,18 @@ class MadeTables:
             own.update(wanted)
             self._columns[owner] = self._columns.get(owner, 0) + sum(wanted.values())
             if len(self._made) > _MOST_CALLERS or len(own) > limits.tables:
-                self._forget_gone(owner, wanted)
-            self._absent -= wanted.keys()
+                self._forget_gone()
             self._admissions += 1
             if self._admissions >= max(_FEW_ADMISSIONS, self._catalog.count):
                 self._admissions = 0
-                self._forget_dropped()
+                self._forget_gone()
 
     def _refusal(self, principal: Principal, wanted: Mapping[str, int]) -> str | None:
         """The reason to refuse new tables, by name the number of their columns; ``None`` within all limits."""
-        limits, owner, columns = self._limits, principal.owner, sum(wanted.values())
-        if owner and len(self._made.get(owner, {})) + len(wanted) > limits.tables_per_caller:
+        limits, owner = self._limits, principal.owner
+        own = self._made.get(owner, {})
+        columns = sum(wanted.values()) - sum(own.get(name, 0) for name in wanted)  # a name counts once
+        if owner and len(own.keys() | wanted.keys()) > limits.tables_per_caller:
             return (
                 f"'{principal.name}' may have {count(limits.tables_per_caller, 'tables')} that it has made "
                 f"(tables_per_caller), and makes no more until it drops one."
@@ -102,24 +117,11 @@ class MadeTables:
             )
         return None
 
-    def _forget_dropped(self) -> None:
-        """Forget tables that two searches in a row do not find: one that was admitted just now is being made."""
-        absent = {name for made in self._made.values() for name in made} - set(self._catalog.names())
-        gone = absent & self._absent
-        self._absent = absent - gone
-        for owner, made in self._made.items():
-            for name in made.keys() & gone:
-                self._columns[owner] -= made.pop(name)
-
-    def _forget_gone(self, present: str = "", kept: Mapping[str, int] | None = None) -> None:
-        """Forget tables that were dropped, or never made, and callers without any; not those that are ``kept``."""
-        there = self._catalog.names()
+    def _forget_gone(self) -> None:
+        """Forget tables that are not there and not being made, and callers without any."""
+        there = self._catalog.names() | self._in_making.keys()
         found = {
-            owner: {
-                name: columns
-                for name, columns in made.items()
-                if name in there or (kept is not None and owner == present and name in kept)
-            }
+            owner: {name: columns for name, columns in made.items() if name in there}
             for owner, made in self._made.items()
         }
         self._made = {owner: made for owner, made in found.items() if made}

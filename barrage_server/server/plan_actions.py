@@ -67,8 +67,9 @@ def bind(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     table = table_of_ticket(server_state, principal, ticket)
     if catalog.find(name) is not None:
         raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
-    server_state.check_new(principal, {name: table.schema})
-    catalog.add(alias(table, name), name)  # the result itself may have other users, and is seen as its inputs are
+    with server_state.making(principal) as check_new:
+        check_new({name: table.schema})
+        catalog.add(alias(table, name), name)  # the result itself may have other users, and is seen as its inputs are
     return json_bytes({})
 
 

@@ -72,14 +72,15 @@ def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message
     options = _options(schema, first[1] if first is not None else None)
     batches = upload.collect(schema, [] if first is None else chain([first], messages))
     target = Target(name, options.mode, options.key, options.kind, options.capacity)
-    rows, table = publish_rows(
-        server_state.catalog,
-        target,
-        schema,
-        batches,
-        limit=server_state.limits.put_bytes,
-        check_new=upload.check_new,
-    )
+    with upload.making() as check_new:
+        rows, table = publish_rows(
+            server_state.catalog,
+            target,
+            schema,
+            batches,
+            limit=server_state.limits.put_bytes,
+            check_new=check_new,
+        )
     note(step=table.version.step)
     server_state.counters.published("put", rows)
     logger.info("%s put %s into %s", upload.peer, count(rows, "rows"), name)
@@ -171,14 +172,16 @@ def _apply(
     catalog = upload.server_state.catalog
     if table is not None and catalog.find(name) is not table:
         raise UnavailableError(f"Table '{name}' was dropped while it was being published.")
-    is_there = True
-    if table is None:
+    if table is not None:
+        table.apply(replica_update(table, message))
+        return table
+    with upload.making() as check_new:
         table, is_there = catalog.replica(name, schema)
         if not is_there:
-            upload.check_new({name: schema})
-    table.apply(replica_update(table, message))
-    if not is_there and catalog.offer(table) is not table:
-        raise AlreadyExistsError(f"Table '{name}' was made by another publisher meanwhile; use another name.")
+            check_new({name: schema})
+        table.apply(replica_update(table, message))
+        if not is_there and catalog.offer(table) is not table:
+            raise AlreadyExistsError(f"Table '{name}' was made by another publisher meanwhile; use another name.")
     return table
 
 

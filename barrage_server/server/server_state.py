@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from barrage_server.errors import BarrageError
 from barrage_server.publish import Committer, Ledger, StagingArea
+from barrage_server.publish.delta import CheckNew
 from barrage_server.server.access import AccessControl, Right
 from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog
@@ -110,21 +112,21 @@ class ServerState:
         self.pages = Pages(self)
         self.catalog.graph.clock = time.thread_time
 
-    def check_new(self, principal: Principal, tables: Mapping[str, pa.Schema]) -> None:
-        """Raise unless ``principal`` may make tables, which are not there. Called right before they are made.
+    @contextmanager
+    def making(self, principal: Principal) -> Iterator[CheckNew]:
+        """Let ``principal`` make tables during the ``with`` body.
 
-        Args:
-            principal: the caller.
-            tables: their schemas by name.
-
-        Raises:
-            ForbiddenError: it lacks the right.
-            LimitError: there are too many tables, or columns.
-
+        What this gives is called right before, with the schemas of the tables, which are not there, by name. It raises
+        ForbiddenError when the caller lacks the right, and LimitError when there are too many tables, or columns.
         """
-        for name in tables:
-            self.access.check_new(principal, name)
-        self.made_tables.admit(principal, tables)
+        with self.made_tables.making(principal) as admit:
+
+            def check_new(tables: Mapping[str, pa.Schema]) -> None:
+                for name in tables:
+                    self.access.check_new(principal, name)
+                admit(tables)
+
+            yield check_new
 
     def end_disallowed(self) -> None:
         """End the streams whose credentials have expired or were revoked, and those that roles no longer allow."""

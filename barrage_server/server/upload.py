@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 import pyarrow as pa
 
 from barrage_server.errors import BarrageError, DeadlineError, LimitError, UnavailableError, WireFormatError
+from barrage_server.publish.delta import CheckNew
 from barrage_server.server.access import Right
 from barrage_server.server.checks import checked
 from barrage_server.server.open_stream import OpenStream
@@ -96,9 +97,9 @@ class UploadStream(OpenStream):
         self.server_state.access.check_publish(self.principal, table)
         self._target = table
 
-    def check_new(self, tables: Mapping[str, pa.Schema]) -> None:
-        """Raise unless the publisher may make tables with these schemas; see :meth:`ServerState.check_new`."""
-        self.server_state.check_new(self.principal, tables)
+    def making(self) -> AbstractContextManager[CheckNew]:
+        """Let the publisher make tables during the ``with`` body; see :meth:`ServerState.making`."""
+        return self.server_state.making(self.principal)
 
     def needs(self) -> Sequence[Need]:
         """The right to publish to the table that the rows are for, as soon as it is known."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -13,6 +13,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.errors import LimitError
+from barrage_server.publish.delta import CheckNew
 from barrage_server.server import Limits, Principal, Server
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.made_tables import MadeTables
@@ -29,8 +30,15 @@ def catalog() -> Catalog:
 
 
 def make(catalog: Catalog, made: MadeTables, principal: Principal, name: str, schema: pa.Schema = SCHEMA) -> None:
-    made.admit(principal, {name: schema})
-    catalog.add(AppendTable(catalog.graph, name, schema))
+    with made.making(principal) as check_new:
+        check_new({name: schema})
+        catalog.add(AppendTable(catalog.graph, name, schema))
+
+
+def admit(made: MadeTables, principal: Principal, tables: Mapping[str, pa.Schema]) -> None:
+    """Tables that are not made in the end."""
+    with made.making(principal) as check_new:
+        check_new(tables)
 
 
 def named(*names: str) -> dict[str, pa.Schema]:
@@ -47,7 +55,7 @@ def test_a_caller_makes_no_more_than_its_limit_and_another_one_does(catalog: Cat
     make(catalog, made, ann, "a")
     make(catalog, made, ann, "b")
     with pytest.raises(LimitError, match=r"'ann' may have 2 tables .*\(tables_per_caller\)"):
-        made.admit(ann, named("c"))
+        admit(made, ann, named("c"))
     make(catalog, made, bob, "c")
     catalog.drop("a")
     make(catalog, made, ann, "d")
@@ -56,17 +64,17 @@ def test_a_caller_makes_no_more_than_its_limit_and_another_one_does(catalog: Cat
 def test_what_was_not_made_in_the_end_is_not_counted(catalog: Catalog) -> None:
     made = limited(catalog, tables=100, tables_per_caller=2)
     for number in range(10):
-        made.admit(Principal("ann"), named(str(number)))
+        admit(made, Principal("ann"), named(str(number)))
 
 
 def test_tables_that_are_made_together_count_together(catalog: Catalog) -> None:
     made = limited(catalog, tables=6, tables_per_caller=3)
     ann, anyone = Principal("ann"), Principal("d", credential=OPEN)
     with pytest.raises(LimitError, match="tables_per_caller"):
-        made.admit(ann, named("a", "b", "c", "d"))
-    made.admit(ann, named("a", "b", "c"))
+        admit(made, ann, named("a", "b", "c", "d"))
+    admit(made, ann, named("a", "b", "c"))
     with pytest.raises(LimitError, match=r"\(tables\)"):
-        made.admit(anyone, named(*"abcdefg"))
+        admit(made, anyone, named(*"abcdefg"))
 
 
 def test_a_table_counts_for_the_caller_that_made_it_last(catalog: Catalog) -> None:
@@ -74,9 +82,9 @@ def test_a_table_counts_for_the_caller_that_made_it_last(catalog: Catalog) -> No
     make(catalog, made, Principal("ann"), "a")
     catalog.drop("a")
     make(catalog, made, Principal("bob"), "a")
-    made.admit(Principal("ann"), named("b"))
+    admit(made, Principal("ann"), named("b"))
     with pytest.raises(LimitError, match="'bob' may have 1 table that"):
-        made.admit(Principal("bob"), named("c"))
+        admit(made, Principal("bob"), named("c"))
 
 
 def test_the_server_has_a_limit_of_its_own_and_an_open_one_no_other(catalog: Catalog) -> None:
@@ -84,7 +92,7 @@ def test_the_server_has_a_limit_of_its_own_and_an_open_one_no_other(catalog: Cat
     for name in "abc":
         make(catalog, made, Principal(name, credential=OPEN), name)
     with pytest.raises(LimitError, match=r"has 3 tables.*\(tables\)"):
-        made.admit(Principal("d", credential=OPEN), named("d"))
+        admit(made, Principal("d", credential=OPEN), named("d"))
 
 
 def test_names_of_dropped_tables_take_no_memory(catalog: Catalog) -> None:
@@ -111,34 +119,44 @@ def test_tables_that_are_there_are_counted_whatever_others_make_and_drop(catalog
         make(catalog, made, anyone, f"name {number}")
         catalog.drop(f"name {number}")
     with pytest.raises(LimitError, match="'bob' may have 2 tables"):
-        made.admit(bob, named("c"))
+        admit(made, bob, named("c"))
 
 
-def test_a_name_that_is_made_again_after_its_drop_is_counted(catalog: Catalog) -> None:
-    """Though it was missed before, and is being made while others are admitted."""
+def test_a_table_that_is_being_made_is_counted(catalog: Catalog) -> None:
+    """Whoever is refused meanwhile, and however many others are made and dropped."""
     made = limited(catalog, tables_per_caller=1)
     anyone, bob = Principal("anyone", credential=OPEN), Principal("bob")
-    make(catalog, made, bob, "a")
-    catalog.drop("a")
-    for number in range(64):
-        make(catalog, made, anyone, f"name {number}")
-        catalog.drop(f"name {number}")
-    made.admit(bob, named("a"))
-    for number in range(64):
-        make(catalog, made, anyone, f"other {number}")
-        catalog.drop(f"other {number}")
-    catalog.add(AppendTable(catalog.graph, "a", SCHEMA))
+    with made.making(bob) as check_new:
+        check_new(named("a"))
+        for number in range(500):
+            make(catalog, made, anyone, f"name {number}")
+            catalog.drop(f"name {number}")
+        with pytest.raises(LimitError, match="'bob' may have 1 table "):
+            admit(made, bob, named("b"))
+        catalog.add(AppendTable(catalog.graph, "a", SCHEMA))
     with pytest.raises(LimitError, match="'bob' may have 1 table "):
-        made.admit(bob, named("b"))
+        admit(made, bob, named("b"))
+
+
+def test_a_table_that_two_calls_make_is_counted_once_and_until_both_have_ended(catalog: Catalog) -> None:
+    made = limited(catalog, tables_per_caller=1, columns_per_caller=1)
+    bob = Principal("bob")
+    with made.making(bob) as check_new:
+        check_new(named("a"))
+        check_new(named("a"))  # as when its rows have to be published anew
+        admit(made, bob, named("a"))
+        with pytest.raises(LimitError, match="'bob' may have 1 table "):
+            admit(made, bob, named("b"))
+    admit(made, bob, named("b"))
 
 
 def test_callers_without_tables_are_forgotten(catalog: Catalog) -> None:
     made = limited(catalog, tables=10_000, tables_per_caller=1)
     make(catalog, made, Principal("ann"), "a")
     for number in range(3000):
-        made.admit(Principal(str(number)), named("other"))
+        admit(made, Principal(str(number)), named("other"))
     with pytest.raises(LimitError):
-        made.admit(Principal("ann"), named("b"))
+        admit(made, Principal("ann"), named("b"))
 
 
 NARROW, WIDE = (pa.schema([(f"c{number}", pa.int64()) for number in range(width)]) for width in (3, 4))
@@ -152,8 +170,8 @@ def test_a_caller_makes_no_more_columns_than_its_limit_and_another_one_does(cata
     make(catalog, made, ann, "a", NARROW)
     make(catalog, made, ann, "b", WIDE)
     with pytest.raises(LimitError, match=r"'ann' may have 10 columns .*\(columns_per_caller\)"):
-        made.admit(ann, {"c": wide})
-    made.admit(ann, {"c": NARROW})  # never made, and so not counted below
+        admit(made, ann, {"c": wide})
+    admit(made, ann, {"c": NARROW})  # never made, and so not counted below
     make(catalog, made, bob, "c", wide)
     catalog.drop("a")
     make(catalog, made, ann, "d", wide)
@@ -168,9 +186,9 @@ def test_all_callers_make_no_more_columns_than_the_limit(catalog: Catalog) -> No
     make(catalog, made, anyone, "c", WIDE)
     for principal in (anyone, Principal("bob")):
         with pytest.raises(LimitError, match=r"may have 10 columns \(total_columns\)"):
-            made.admit(principal, named("d"))
+            admit(made, principal, named("d"))
     catalog.drop("b")
-    made.admit(Principal("bob"), {"d": NARROW})
+    admit(made, Principal("bob"), {"d": NARROW})
 
 
 def test_columns_count_for_the_caller_that_made_the_table_last(catalog: Catalog) -> None:
@@ -180,14 +198,14 @@ def test_columns_count_for_the_caller_that_made_the_table_last(catalog: Catalog)
     make(catalog, made, Principal("bob"), "a", WIDE)
     make(catalog, made, Principal("ann"), "b", WIDE)
     with pytest.raises(LimitError, match="columns_per_caller"):
-        made.admit(Principal("bob"), named("c"))
+        admit(made, Principal("bob"), named("c"))
 
 
 def test_columns_of_tables_that_are_made_together_count_together(catalog: Catalog) -> None:
     made = limited(catalog, columns_per_caller=2)
     with pytest.raises(LimitError, match="columns_per_caller"):
-        made.admit(Principal("ann"), named("a", "b", "c"))
-    made.admit(Principal("ann"), named("a", "b"))
+        admit(made, Principal("ann"), named("a", "b", "c"))
+    admit(made, Principal("ann"), named("a", "b"))
 
 
 def test_a_commit_over_several_tables_makes_no_more_than_the_limit(door: str) -> None:
@@ -236,3 +254,27 @@ def test_every_way_to_make_a_table_is_counted(way: str, limit: str, door: str) -
         client.drop("first")
         WAYS[way](client, "second")
         assert "second" in [table.name for table in server.tables()]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_table_is_there_when_its_making_ends(way: str, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then it is counted as one that is being made, and after that as one that is there."""
+    making = MadeTables.making
+    found: list[tuple[str, bool]] = []
+
+    @contextmanager
+    def watched(self: MadeTables, principal: Principal) -> Iterator[CheckNew]:
+        names: list[str] = []
+
+        def check(tables: Mapping[str, pa.Schema]) -> None:
+            names.extend(tables)
+            check_new(tables)
+
+        with making(self, principal) as check_new:
+            yield check
+            found.extend((name, name in self._catalog.names()) for name in names)
+
+    monkeypatch.setattr(MadeTables, "making", watched)
+    with Server(**doors(door)) as server, bs.connect(address(server, door)) as client:
+        WAYS[way](client, "t")
+    assert found == [("t", True)]
