@@ -219,10 +219,14 @@ class ExchangeState:
     def _begins_rest(self) -> bool:
         """Whether nothing is made now: the client has updates to read, or has paused the stream."""
         with self._has_room:  # a report that comes later finds that the stream waits for it
-            if self._is_paused or self._unread >= self._most_unread:
+            if self._is_resting:
                 self._rests = True
                 return True
         return False
+
+    @property
+    def _is_resting(self) -> bool:
+        return self._is_paused or self._unread >= self._most_unread
 
     def pause(self, *, paused: bool) -> None:
         """Have no updates made, or have them made again: then one with all that has happened is :meth:`due`."""
@@ -281,6 +285,7 @@ class ExchangeState:
             columns=own.columns,
             writing_seconds=0.0 if writing_since is None else now - writing_since,
             open_seconds=now - self._since,
+            rests=self._is_resting,
         )
 
     def _subscribe(self, request: SubscriptionRequest, table: Table) -> None:

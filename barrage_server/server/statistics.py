@@ -57,6 +57,8 @@ class SubscriptionGauges:
         columns: number of its columns.
         writing_seconds: seconds of the present write so far; 0 without one.
         open_seconds: seconds since the stream was opened.
+        rests: whether nothing is made for it now: its client has paused it, or has as many updates to read or to paint
+            as it takes at a time. So does a page that is hidden or out of view.
 
     """
 
@@ -74,6 +76,7 @@ class SubscriptionGauges:
     columns: int
     writing_seconds: float
     open_seconds: float
+    rests: bool
 
 
 @public

@@ -76,7 +76,16 @@ def health_message(
             for entry in sorted(figures.tables, key=lambda entry: -entry.nbytes)[:_MOST_ENTRIES]
         ],
         "followers": [
-            [entry.table, entry.user, entry.peer, entry.behind, entry.messages, entry.nbytes, round(entry.open_seconds)]
+            [
+                entry.table,
+                entry.user,
+                entry.peer,
+                entry.behind,
+                entry.messages,
+                entry.nbytes,
+                round(entry.open_seconds),
+                entry.rests,
+            ]
             for entry in behind[:_MOST_ENTRIES]
         ],
         "stuck": [

@@ -866,6 +866,34 @@ class TestHealth:
             client.until("beat")
             assert not [message for message in client.said if message["type"] == "health"]
 
+    def test_a_stream_rests_while_it_is_paused_or_paints_nothing(self, server: bs.Server) -> None:
+        table = server.append_table("t", SCHEMA)
+
+        def rests() -> bool:
+            client.send(type="ping", n=1)  # what was sent before has been taken by then
+            client.until("pong")
+            (gauges,) = server.statistics().subscriptions
+            return gauges.rests
+
+        with greeted(server) as client:
+            view = client.open(1, "t", count=100, interval=1)
+            client.settle(view, lambda it: it.updates)
+            assert not rests()
+            client.send(type="pause", stream=1)
+            assert rests()
+            client.send(type="resume", stream=1)
+            assert not rests()
+            client.acknowledges = False
+            for size in (1, 2):
+                table.append(rows_of(range(size - 1, size)))
+                client.settle(view, lambda it, size=size: it.size == size)
+            assert rests()
+            client.send(type="health", on=True)
+            while not client.until("health")["followers"][0][-1]:
+                pass
+            client.send(type="ack", stream=1, updates=2)
+            assert not rests()
+
     def test_it_takes_the_right_to_statistics(self) -> None:
         roles = {
             "reader": bs.Role(["*"], ["list", "read"]),

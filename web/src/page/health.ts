@@ -8,7 +8,7 @@ import { formatAddress } from "./address.ts";
 
 /** Share of a limit from which it counts as near. */
 const NEAR = 0.8;
-/** Cycles behind from which a follower is marked. */
+/** Cycles behind from which a follower is marked, unless it rests. */
 const BEHIND = 100;
 
 /** Characters of a text that may be cut, and is shown whole in its title. */
@@ -70,7 +70,7 @@ export class HealthView {
         { text: one.awaited.replaceAll("_", " ") }, { text: duration(one.seconds) },
       ])) +
       this.followers.fill(state.followers.map((one) => [
-        { ...table(one.table), warning: one.behind > BEHIND ? "This follower is far behind." : undefined }, { text: shownName(one.user) }, { text: one.peer }, { text: count(one.behind) },
+        { ...table(one.table), warning: one.behind > BEHIND && !one.rests ? "This follower is far behind." : undefined }, { text: shownName(one.user) }, { text: one.peer }, { text: one.rests && one.behind > 0 ? `${count(one.behind)}, rests` : count(one.behind) },
         { text: count(one.messages) }, { text: bytes(one.bytes) }, { text: duration(one.open) },
       ])) +
       this.tables.fill(state.tables.map((one) => [

@@ -53,6 +53,8 @@ export interface Health {
   readonly tables: readonly { readonly name: string; readonly kind: string; readonly rows: number; readonly bytes: number; readonly followers: number }[];
   readonly followers: readonly {
     readonly table: string; readonly user: string; readonly peer: string; readonly behind: number; readonly messages: number; readonly bytes: number; readonly open: number;
+    /** Whether it takes nothing now: it is paused, hidden, out of view, or has updates to read. */
+    readonly rests: boolean;
   }[];
   readonly stuck: readonly { readonly table: string; readonly kind: string; readonly user: string; readonly awaited: string; readonly seconds: number }[];
   readonly computed: readonly {

@@ -67,8 +67,8 @@ function health(from: Fields): Health {
     evicted: count(from, "evicted"),
     uses: rows("counts", ([name, now, most]) => ({ name: word(name), now: measure(now), most: most === null ? undefined : measure(most) })),
     tables: rows("tables", ([name, kind, size, bytes, followers]) => ({ name: word(name), kind: word(kind), rows: measure(size), bytes: measure(bytes), followers: measure(followers) })),
-    followers: rows("followers", ([name, user, peer, behind, messages, bytes, open]) => ({
-      table: word(name), user: word(user), peer: word(peer), behind: measure(behind), messages: measure(messages), bytes: measure(bytes), open: measure(open),
+    followers: rows("followers", ([name, user, peer, behind, messages, bytes, open, rests]) => ({
+      table: word(name), user: word(user), peer: word(peer), behind: measure(behind), messages: measure(messages), bytes: measure(bytes), open: measure(open), rests: rests === true,
     })),
     stuck: rows("stuck", ([name, kind, user, awaited, seconds]) => ({ table: word(name), kind: word(kind), user: word(user), awaited: word(awaited), seconds: measure(seconds) })),
     computed: rows("computed", ([name, operation, user, size, bytes, seconds, failed]) => ({
