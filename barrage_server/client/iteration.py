@@ -19,9 +19,11 @@ __all__ = ["AsyncUpdates", "Updates"]
 class _Place:
     """A place in the updates of one live table, which is given back when its iterator ends or is freed."""
 
+    _cursor: Cursor | None = None  # of one that is freed because a signal interrupts its making, too
+
     def __init__(self, worker: SubscriptionWorker) -> None:
         self._worker = worker
-        self._cursor: Cursor | None = worker.positions.begin()
+        self._cursor = worker.positions.begin()
 
     def _take(self) -> Update | None:
         """The next update that changes something; None when there is none now."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import NoReturn, cast
 
 import pytest
 
 import barrage_server as bs
 from barrage_server.client.cursor import Cursor
+from barrage_server.client.iteration import AsyncUpdates, Updates
 from barrage_server.client.positions import Positions
+from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.engine import AppendTable
 
 LONG = 20.0
@@ -241,3 +246,19 @@ def test_a_closed_event_loop_stops_no_other() -> None:
     for _ in range(3):
         positions.wake()
     assert calls == ["loop", "other", "other", "other"], "what cannot be woken any more is forgotten"
+
+
+def test_an_iterator_whose_making_is_interrupted_is_freed_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal may come at any line, also before the iterator has its place."""
+    said: list[object] = []
+
+    def interrupt() -> NoReturn:
+        raise KeyboardInterrupt
+
+    worker = cast("SubscriptionWorker", SimpleNamespace(positions=SimpleNamespace(begin=interrupt)))
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    for make in (lambda: Updates(worker, None), lambda: AsyncUpdates(worker)):
+        with pytest.raises(KeyboardInterrupt):
+            make()
+    gc.collect()
+    assert said == []
