@@ -95,7 +95,7 @@ class GroupNumbers(Operator):
 
     @property
     def has_many_dead(self) -> bool:
-        """Whether so many groups may have no rows, now or yet, that :meth:`forget` should be called."""
+        """Whether :meth:`forget` should be called: many groups have lost their rows, or never had any."""
         return self._rows.gone > max(FEW_DEAD, self._groups.count >> 2)
 
     def forget(self, held: Iterable[int]) -> None:

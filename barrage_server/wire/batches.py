@@ -45,8 +45,8 @@ FIRST_BATCH_ROWS: Final = 4096
 EARLY_BATCH_ROWS: Final = 16384
 """Rows of further batches of added rows, up to ``EARLY_ROWS``. A divisor of ``BATCH_ROWS``."""
 EARLY_ROWS: Final = 1 << 18
-"""Rows of a message until a receiver that takes nothing blocks its sender, about: so many fit into buffers on the way.
-What the sender then holds is one batch."""
+"""About the rows of a message that fit into buffers on the way. Behind them a receiver that takes nothing blocks its
+sender, which then holds one batch."""
 BATCH_ROWS: Final = 65536
 UNLIMITED_ROWS: Final = (1 << 31) - 1
 DEFAULT_MESSAGE_BYTES: Final = 96 << 20

@@ -123,7 +123,7 @@ def test_tables_that_are_there_are_counted_whatever_others_make_and_drop(catalog
 
 
 def test_a_table_that_is_being_made_is_counted(catalog: Catalog) -> None:
-    """Whoever is refused meanwhile, and however many others are made and dropped."""
+    """Also when other callers are refused meanwhile, and when many other tables are made and dropped."""
     made = limited(catalog, tables_per_caller=1)
     anyone, bob = Principal("anyone", credential=OPEN), Principal("bob")
     with made.making(bob) as check_new:

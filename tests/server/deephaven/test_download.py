@@ -148,21 +148,30 @@ def test_a_broken_connection_ends_the_stream() -> None:
     run(body)
 
 
+async def failing_behind_a_message(
+    download: RawDownload, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> asyncio.Future[None]:
+    """Run a download whose second message of rows fails while the first one waits to be taken."""
+
+    def fails_once_sent(pieces: list[Any]) -> bytes:
+        if download.traffic[0] == 1:
+            raise UnavailableError("failed")
+        return joined(pieces)
+
+    monkeypatch.setattr("barrage_server.server.deephaven.download.joined", fails_once_sent)
+    running = asyncio.ensure_future(download.run())
+    client.permits.release()
+    await until(lambda: client.offered == 2)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    return running
+
+
 def test_a_failure_is_reported_after_the_message_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """gRPC takes no status while a message is sent. The stream is watched until then."""
 
     async def body(download: RawDownload, client: Client, streams: Streams) -> None:
-        def fails_once_sent(pieces: list[Any]) -> bytes:
-            if download.traffic[0] == 1:
-                raise UnavailableError("failed")
-            return joined(pieces)
-
-        monkeypatch.setattr("barrage_server.server.deephaven.download.joined", fails_once_sent)
-        running = asyncio.ensure_future(download.run())
-        client.permits.release()
-        await until(lambda: client.offered == 2)
-        for _ in range(100):
-            await asyncio.sleep(0)
+        running = await failing_behind_a_message(download, client, monkeypatch)
         assert not running.done()
         assert streams.open() == [download]
         client.permits.release()
@@ -177,17 +186,7 @@ def test_a_client_that_goes_while_a_failure_waits_for_it_is_sent_nothing(monkeyp
     """The stream ends with what it was sending."""
 
     async def body(download: RawDownload, client: Client, _streams: Streams) -> None:
-        def fails_once_sent(pieces: list[Any]) -> bytes:
-            if download.traffic[0] == 1:
-                raise UnavailableError("failed")
-            return joined(pieces)
-
-        monkeypatch.setattr("barrage_server.server.deephaven.download.joined", fails_once_sent)
-        running = asyncio.ensure_future(download.run())
-        client.permits.release()
-        await until(lambda: client.offered == 2)
-        for _ in range(100):
-            await asyncio.sleep(0)
+        running = await failing_behind_a_message(download, client, monkeypatch)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
