@@ -51,19 +51,19 @@ def rename_columns(parents: Sequence[Table], pairs: Sequence[str], *, name: str 
 def view(parents: Sequence[Table], formulas: Sequence[str], *, name: str | None = None) -> Table:
     """The results of formulas, computed when they are read."""
     (table,) = parents
-    return _with_columns(table, "view", _layout(table, formulas, keeps=False, is_stored=False), name)
+    return _viewed(table, "view", _layout(table, formulas, keeps=False, is_stored=False), name)
 
 
 def update_view(parents: Sequence[Table], formulas: Sequence[str], *, name: str | None = None) -> Table:
     """The columns of the table, and the results of formulas, computed when they are read."""
     (table,) = parents
-    return _with_columns(table, "update_view", _layout(table, formulas, keeps=True, is_stored=False), name)
+    return _viewed(table, "update_view", _layout(table, formulas, keeps=True, is_stored=False), name)
 
 
 def lazy_update(parents: Sequence[Table], formulas: Sequence[str], *, name: str | None = None) -> Table:
     """The columns of the table, and the results of formulas, computed when they are read."""
     (table,) = parents
-    return _with_columns(table, "lazy_update", _layout(table, formulas, keeps=True, is_stored=False), name)
+    return _viewed(table, "lazy_update", _layout(table, formulas, keeps=True, is_stored=False), name)
 
 
 def update(
@@ -119,6 +119,13 @@ def _layout(table: Table, formulas: Sequence[str], *, keeps: bool, is_stored: bo
         return made if made.is_pure or now is None else TimedFormula(made, now)
 
     return layouts.of_formulas(table, pairs, compiled, keeps=keeps, is_stored=is_stored)
+
+
+def _viewed(table: Table, operation: str, layout: Layout, name: str | None) -> Table:
+    # The position of a row is that in its own cycle. A blink table forgets it with the next cycle, so it is stored.
+    if table.traits.is_blink and layout.uses_positions:
+        return _with_results(table, operation, layout, name)
+    return _with_columns(table, operation, layout, name)
 
 
 def _with_columns(table: Table, operation: str, layout: Layout, name: str | None) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -230,6 +231,17 @@ def test_rows_of_a_blink_table_stay_readable() -> None:
     assert made.traits == TableTraits(is_blink=True)
     assert made.version.row_set == RowSet.from_keys([6, 8])
     assert made.version.readable == RowSet.from_keys([4, 6, 8])
+
+
+@pytest.mark.parametrize("operation", [formulas.view, formulas.update_view, formulas.lazy_update, formulas.update])
+def test_rows_of_a_blink_table_stay_readable_with_the_positions_of_their_cycle(operation: Callable[..., Table]) -> None:
+    table = BlinkTable(UpdateGraph(), "t", NUMBERS, history=5)
+    made = operation([table], ["P = ii * 10"])
+    for start in range(0, 9, 3):
+        table.append({"k": range(start, start + 3), "n": range(3), "s": ["x"] * 3})
+    assert made.version.row_set == RowSet.from_range(6, 8)
+    assert made.version.readable == RowSet.from_range(4, 8)
+    assert made.version.read(made.version.readable)[-1].to_pylist() == [10, 20, 0, 10, 20]
 
 
 def test_a_condition_that_fails_fails_its_table_alone() -> None:
