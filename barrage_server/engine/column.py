@@ -1,4 +1,4 @@
-"""What a column of a table can do, and what a version holds of it."""
+"""Interfaces of a table's column and of its snapshot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ FEW_EQUAL = 0.9
 
 
 class ColumnSnapshot(ABC):
-    """The storage of a column at one moment. With what was overwritten since, it reads as it was then.
+    """The storage of a column at one moment.
+
+    With the cells overwritten since, it reads as at that moment.
 
     Attributes:
         type: the Arrow type.
@@ -42,7 +44,7 @@ class ColumnSnapshot(ABC):
 
     @abstractmethod
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
-        """The values of the rows of ``plan``, in key order, as one array of exactly the column's type.
+        """The values of the rows of ``plan``, in key order, as one array.
 
         Args:
             plan: rows of the version.
@@ -57,7 +59,7 @@ class ColumnSnapshot(ABC):
 
 
 class Column(ABC):
-    """One column of a table, as the writer sees it. One thread writes at a time.
+    """One column of a table, for the writer. One thread writes at a time.
 
     Attributes:
         type: the Arrow type.
@@ -104,7 +106,7 @@ class Column(ABC):
 
     @abstractmethod
     def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
-        """Like :meth:`overwrite`, but leaves values that are there already. Says for each row whether it had another.
+        """Overwrite the values that differ; returns for each row whether it did.
 
         Nulls equal nulls and NaN equals NaN; otherwise every bit counts (0.0 differs from -0.0).
 
@@ -120,32 +122,35 @@ class Column(ABC):
     def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
         """Copy the values of the row keys ``sources`` to ``targets``, as if all at once.
 
-        Both are strictly increasing and of one length; they may overlap. What is left under the sources does not matter
-        any more.
+        Both are strictly increasing int64 arrays of one length; they may overlap. The values under the sources are
+        undefined afterwards.
         """
 
     @abstractmethod
     def discard(self, rows: RowSet) -> None:
-        """Take note that the table does not have ``rows`` any more. Versions that do can still read them."""
+        """Take note that the table has lost ``rows``. Older versions still read them."""
 
     @abstractmethod
     def read_current(self, keys: Int64Array) -> pa.Array:
-        """The values stored now under row keys in any order, which may repeat. For the writer, not for readers."""
+        """The values stored now under row keys in any order, repeated ones included.
+
+        For the writer only.
+        """
 
     @abstractmethod
     def snapshot(self) -> ColumnSnapshot:
-        """The part of a version for this column."""
+        """The present storage, for a version."""
 
     @abstractmethod
     def collect(self, live: RowSet, undo: Undo) -> None:
-        """Give back some storage that none of the rows ``live`` of the table needs; called once per cycle.
+        """Free some storage that none of the rows ``live`` needs; called once per cycle.
 
-        It does so in steps: how much it does follows how much was written since it was called last.
+        The work of one call is proportional to the rows written since the last call.
         """
 
     @abstractmethod
     def drop_before(self, first_key: int) -> None:
-        """Let go of storage that only rows below ``first_key`` used. Snapshots taken before keep what they need.
+        """Free storage of row keys below ``first_key`` only. Snapshots keep theirs.
 
         Args:
             first_key: the lowest row key that is still needed, or one above all keys ever written when none is.
@@ -154,10 +159,13 @@ class Column(ABC):
 
     @abstractmethod
     def drop_after(self, last_key: int) -> None:
-        """Let go of storage that only rows above ``last_key`` used. Snapshots taken before keep what they need."""
+        """Free storage of row keys above ``last_key`` only. Snapshots keep theirs."""
 
     def check(self, plan: ReadPlan, values: pa.Array, order: Int64Array | None = None) -> None:
-        """Raise :class:`SchemaMismatchError` unless ``values`` are of the column's type, one per row of ``plan``."""
+        """Raise SchemaMismatchError unless ``values`` fit the column and ``plan``.
+
+        They must have exactly the column's type, and be one per row.
+        """
         if values.type != self.type:
             raise SchemaMismatchError(
                 f"Values of type {values.type} were given for a column of type {self.type}. Cast them first."

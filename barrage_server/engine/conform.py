@@ -1,4 +1,4 @@
-"""What publishers hand over, brought into the shape of a table's schema."""
+"""Conversion of published rows to the schema of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["ArrowStream", "Rows", "conform", "conform_key"]
 
 @public
 class ArrowStream(Protocol):
-    """An object with Arrow's PyCapsule interface for streams, such as pandas and polars data frames."""
+    """An object with Arrow's PyCapsule interface for streams.
+
+    For example, a data frame of pandas or polars.
+    """
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule of an ``ArrowArrayStream``."""

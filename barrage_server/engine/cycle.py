@@ -71,7 +71,11 @@ class Cycle:
         self._touched: list[Table] = []
 
     def admit(self, operations: Operations) -> None:
-        """Take operations of one publisher in, after those of others; raises if their tables cannot take them, all."""
+        """Stage all operations of one publisher, after those staged before.
+
+        Raises what :meth:`SourceTable.check_writable` and :meth:`SourceTable.check_operations` do; nothing is staged
+        then.
+        """
         staged: dict[SourceTable, list[Any]] = {}
         for table, operation in operations:
             together = staged.get(table)
@@ -96,7 +100,10 @@ class Cycle:
 
     @property
     def unchanged(self) -> list[SourceTable]:
-        """The source tables that the cycle did not change as it was asked to: they failed, or it was interrupted."""
+        """The source tables whose operations were not applied.
+
+        They failed, or the cycle was interrupted before their turn.
+        """
         touched = frozenset(self._touched)
         return [table for table in self._staged if table in self.failed or table not in touched]
 
@@ -106,7 +113,10 @@ class Cycle:
         return dict["Table", Sequence[Any]](self._staged.items())
 
     def run(self) -> None:
-        """Apply what was staged, and bring derived tables up to date: each after all of its parents, once."""
+        """Apply the staged operations, then update all derived tables below.
+
+        Each derived table runs once, after all of its parents.
+        """
         for table, staged in self._staged.items():
             self._advance(table, table.apply_operations, staged)
         below = [child for table in self.updates if len(table.children) for child in table.children]
@@ -114,7 +124,7 @@ class Cycle:
             self._follow_down(below)
 
     def _follow_down(self, tables: Iterable[DerivedTable]) -> None:
-        """Bring ``tables`` up to date, and all that this changes below them."""
+        """Update ``tables`` and all tables below them that this changes."""
         known = set(tables)
         waiting = [(table.height, table.number, table) for table in known]
         heapq.heapify(waiting)
@@ -143,18 +153,21 @@ class Cycle:
         self._advance(table, table.follow, inputs)
 
     def abandon_hidden(self) -> None:
-        """Fail the tables that changed in storage and not visibly, because the cycle was interrupted in between."""
+        """Fail the tables with changed storage whose new version is not visible.
+
+        For an interrupted cycle.
+        """
         for table in self._touched:
             if table.failure is None and table.peek() is not table.version:
                 self._fail(table, InternalError("The cycle was interrupted."))
 
     def has_applied(self, operations: Operations) -> bool:
-        """Whether the cycle came to all tables of ``operations`` before it was interrupted."""
+        """Whether an interrupted cycle had reached all tables of ``operations``."""
         touched = set(self._touched)
         return all(table in touched for table, _ in operations)
 
     def error_for(self, operations: Operations) -> BaseException | None:
-        """The error for a publisher of admitted operations: tables that it wrote to have failed."""
+        """The error for the publisher of ``operations``, if a table of theirs failed."""
         written = dict.fromkeys(table for table, _ in operations)
         lost = [table for table in written if table in self.failed]
         if not lost:
@@ -194,6 +207,6 @@ class Cycle:
 
 
 def told(error: BaseException | None) -> str:
-    """The public text of ``error``: texts of foreign exceptions may have private data."""
+    """The public text of ``error``: foreign texts may hold private data."""
     name = type(error).__name__
     return f"{name}: {error}".rstrip(".") if isinstance(error, BarrageError) else name

@@ -1,4 +1,4 @@
-"""A table computed from other tables, which follows them."""
+"""Tables computed from other tables, which follow them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class DerivedTable(Table):
 
     @property
     def owned(self) -> Sequence[Table]:
-        """The parents that only this table references: they fail with it."""
+        """The parents that only this table references. They fail with it."""
         return ()
 
     @property
@@ -120,7 +120,12 @@ class DerivedTable(Table):
         return self._outcome.views
 
     def check_parents(self) -> None:
-        """Raise if a derived parent does not follow: TableFailedError, or InvalidRequestError if it never did."""
+        """Raise if a derived parent does not follow its own parents.
+
+        Raises:
+            TableFailedError: the parent has failed.
+            InvalidRequestError: the graph has not attached the parent.
+        """
         for parent in self.parents:
             if isinstance(parent, DerivedTable):
                 parent.check_usable()
@@ -131,9 +136,12 @@ class DerivedTable(Table):
                     )
 
     def catch_up(self) -> int:
-        """Apply the changes of the parents since the last call; returns the number of changed rows.
+        """Apply the changes of the parents since the last call.
 
-        Before the graph attaches this table, it may run beside cycles; the last call is between two cycles.
+        Before the graph attaches this table, the call may run beside cycles; the last call is between two cycles.
+
+        Returns:
+            the number of changed rows.
         """
         inputs = self._with_fixed(self.graph.versions(self.parents))
         changes = tuple(
@@ -147,7 +155,12 @@ class DerivedTable(Table):
         return sum(_size(change.update) for change in changes if change is not None)
 
     def enter(self, step: int, number: int) -> None:
-        """Begin to follow after the cycle ``step``, with the ``number`` of its attachment."""
+        """Start to follow the parents after the cycle ``step``.
+
+        Args:
+            step: the number of the cycle.
+            number: the position of this table in the order of attachments.
+        """
         self.number = number
         self._inputs = ()  # from now on those of the parents
         self._version = self._make_version(step, TableUpdate.empty(len(self.schema)))
@@ -186,7 +199,10 @@ class DerivedTable(Table):
         return update
 
     def followers(self) -> Iterable[DerivedTable]:
-        """After a cycle has changed this table, or it has failed: those of the children that the cycle computes."""
+        """The children that the cycle computes next.
+
+        For a cycle that has changed this table, or in which it failed.
+        """
         return self.children
 
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
@@ -208,7 +224,7 @@ class DerivedTable(Table):
         return outcome.update
 
     def _with_fixed(self, versions: Sequence[TableVersion]) -> Inputs:
-        """The versions of the parents, with those as they were of parents that did not tick."""
+        """``versions``, with the first version of each parent that does not tick."""
         return tuple(version if fixed is None else fixed for fixed, version in zip(self._fixed, versions, strict=True))
 
     def repoint(self) -> bool:
@@ -222,7 +238,7 @@ class DerivedTable(Table):
 
 
 class _NoRows(Operator):
-    """Has no rows, whatever its inputs have."""
+    """An operator without rows."""
 
     name = "nothing"
 

@@ -1,4 +1,4 @@
-"""The update graph: cycles, the logical clock, and the order in which tables follow each other.
+"""The update graph: cycles, the logical clock, and the order of the tables.
 
 Follows the incremental update model: each table yields at most one update per cycle, a table runs after all of its
 parents, and the results become visible for all tables at once. Source tables stage operations; a cycle applies them.
@@ -100,22 +100,29 @@ class UpdateGraph:
 
     @property
     def step(self) -> int:
-        """The logical clock: the number of the last cycle that became visible. 0 before the first."""
+        """The logical clock: the number of the last visible cycle, 0 before the first."""
         return self._step
 
     def keep_log(self, log: CycleLog, step: int) -> None:
-        """Write every later cycle into ``log``; the next one is ``step + 1``. Before tables are written to."""
+        """Write every later cycle into ``log``; the next one is ``step + 1``.
+
+        For the time before any table is written to.
+        """
         with self._alone():
             self._step = max(self._step, step)
             self._log = log
 
     def wait_until_durable(self) -> None:
-        """Return when all cycles so far are as durable as publishers are promised; ReadOnlyError if they never will."""
+        """Wait until all cycles so far are as durable as the log promises publishers.
+
+        Raises:
+            ReadOnlyError: they will never be.
+        """
         if self._log is not None:
             self._log.wait_for_all()
 
     def rewind_to(self, step: int) -> None:
-        """Let the next cycle be ``step + 1``: cycles are repeated from a log."""
+        """Let the next cycle be ``step + 1``. For repeating cycles from a log."""
         with self._alone():
             self._step = step
 
@@ -126,7 +133,10 @@ class UpdateGraph:
             yield
 
     def halt(self, seconds: float) -> None:
-        """Let all threads but the main one wait for ever when they come to write, for the end of the process.
+        """Block all later writers but the main thread, for the end of the process.
+
+        Waits up to ``seconds`` for a running cycle to end. The interpreter kills a thread that returns from Arrow after
+        the interpreter's end, which can abort the process; a blocked thread does not return.
 
         Waits for a cycle that runs, up to ``seconds``. A thread that returns from Arrow into an interpreter that has
         ended is ended by force, and that can abort the process: it must wait before.
@@ -138,7 +148,7 @@ class UpdateGraph:
 
     @property
     def waiting(self) -> int:
-        """How many publishers wait for the cycle that is running to end, and share the next one."""
+        """The number of publishers that wait for the running cycle and share the next."""
         return len(self._waiting)
 
     @property
@@ -147,7 +157,10 @@ class UpdateGraph:
         return self._closed is not None
 
     def close(self, reason: str = "its update graph is closed") -> None:
-        """Refuse all further writes to the tables of this graph. A running cycle completes; reading still works.
+        """Refuse all further writes to the tables of this graph.
+
+        A running cycle completes, and reading still works. Does not wait, and may be called repeatedly, from any
+        thread, listeners included. The first reason is kept.
 
         Does not wait, and may be called repeatedly, from any thread, listeners included. The first reason is kept.
 
@@ -185,7 +198,10 @@ class UpdateGraph:
             self._run(operations, notes)
 
     def note(self, note: CycleNote) -> None:
-        """Let ``note`` happen with the open cycle of this thread; not at all if that cycle fails."""
+        """Let ``note`` happen with the open cycle of this thread.
+
+        The note does not happen if that cycle fails.
+        """
         self._thread.notes.append(note)
 
     def note_now(self, note: CycleNote) -> None:
@@ -193,7 +209,9 @@ class UpdateGraph:
         self._run([], [note])
 
     def stage(self, table: SourceTable, operation: Any) -> None:
-        """Apply ``operation`` to ``table`` when the cycle of this thread ends, or at once outside of one.
+        """Apply ``operation`` to ``table`` in the open cycle of this thread.
+
+        Without an open cycle the operation has a cycle of its own, now.
 
         Raises:
             UnavailableError: the graph is closed.
@@ -240,7 +258,10 @@ class UpdateGraph:
 
     @contextmanager
     def adopting(self, step: int) -> Iterator[None]:
-        """Let tables that the ``with`` body makes be attached at once, in the turn that this thread has.
+        """Attach tables made in the ``with`` body at once, in this thread's turn.
+
+        They begin with the versions that the turn has led to so far, which within a cycle are not visible yet. Each
+        parent must be a table that the cycle has computed already or does not change.
 
         They begin with what the turn has led to so far: within a cycle the versions that are not visible yet. Their
         parents must be among the tables that the cycle has computed, or does not change.
@@ -257,8 +278,9 @@ class UpdateGraph:
 
     @contextmanager
     def in_one_turn(self) -> Iterator[None]:
-        """Let tables that the ``with`` body makes be attached at once: in the turn of this thread, or between two
-        cycles. It must be quick.
+        """Attach tables made in the ``with`` body at once, with no cycle in between.
+
+        Within a turn of this thread they join that turn. The body must be quick.
         """
         if self._adopts():
             yield
@@ -271,7 +293,11 @@ class UpdateGraph:
         return self._adopts_at is not None and self._holder is self._thread.identity
 
     def join(self, table: Table, step: int) -> None:
-        """Take ``table``, whose own steps have reached ``step``, from another graph, which runs no cycle meanwhile.
+        """Take ``table`` from another graph.
+
+        Args:
+            table: the table. The other graph runs no cycle meanwhile.
+            step: the last step of the other graph; this graph's clock continues from there.
 
         Raises:
             UnavailableError: this graph is closed.
@@ -284,19 +310,22 @@ class UpdateGraph:
             table.graph = self
 
     def detach(self, table: Table) -> None:
-        """Stop updating ``table`` from inside the graph: it is dropped, or was derived and is not needed any more."""
+        """Stop updating ``table`` in cycles."""
         with self._alone():
             for parent in table.parents:
                 parent.children.discard(table)
             self._always = [entry for entry in self._always if entry() is not table]
 
     def retire(self, table: Table, reason: str) -> None:
-        """Let ``table`` take part in no further cycle; UnavailableError tells publishers ``reason``."""
+        """Let ``table`` take part in no further cycle.
+
+        Publishers to the table get an UnavailableError with the text ``reason``.
+        """
         with self._alone():
             table.retire(reason)
 
     def fail(self, table: DerivedTable, error: BaseException) -> None:
-        """Let ``table`` and its descendants follow their parents no more, because of ``error``."""
+        """Fail ``table`` with ``error``, and its descendants because of it."""
         with self._alone():
             failed: dict[DerivedTable, None] = {}
             below = [table]
@@ -315,10 +344,12 @@ class UpdateGraph:
         self._listeners.tell()
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
-        """Call ``listener(table)`` for each table that fails, after its cycle; returns a function that removes the
-        listener.
+        """Call ``listener(table)`` after a cycle for each table that failed in it.
 
         ``table.failure`` is the error. The listener runs on a publishing thread and must be quick.
+
+        Returns:
+            a function that removes the listener.
         """
         return self._listeners.failures.add(listener)
 
@@ -352,13 +383,13 @@ class UpdateGraph:
                 self._end_turn()
 
     def _must_wait(self) -> bool:
-        """Whether it cannot be this thread's turn. With the lock."""
+        """Whether this thread cannot have the turn now. With the lock."""
         if self._halted and threading.current_thread() is not threading.main_thread():
             return True
         return self._holder is not None
 
     def _sleep(self, seconds: float | None = None) -> None:
-        """Wait until something about whose turn it is has changed. The lock is held, but for that time."""
+        """Wait until the turn or a commit may have changed. Releases the lock meanwhile."""
         self._sleepers += 1
         try:
             self._turn.wait(seconds)
@@ -366,7 +397,7 @@ class UpdateGraph:
             self._sleepers -= 1
 
     def _end_turn(self) -> None:
-        """Let others have their turn. For the thread that has it."""
+        """Give up the turn of this thread."""
         self._holder = None  # first, and without the lock: an interrupt must not leave the turn taken
         with self._lock:
             if self._sleepers:
@@ -379,9 +410,9 @@ class UpdateGraph:
             )
 
     def _run(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
-        """Apply operations in a cycle, run by this thread or by another publisher's; then notify listeners.
+        """Apply operations in a cycle of this thread or of another publisher.
 
-        Raises the error for this publisher.
+        Notifies listeners afterwards, then raises the error of this publisher, if any.
         """
         identity = self._thread.identity
         if self._holder is identity:
@@ -408,7 +439,11 @@ class UpdateGraph:
             raise error
 
     def _leads(self, commit: Commit, identity: object) -> bool:
-        """Wait until another thread has run a cycle with ``commit``, or it is this one's turn, with all that wait."""
+        """Whether this thread must run the cycle with ``commit`` itself.
+
+        Waits until another thread has run that cycle, or this thread has the turn and ``self._running`` the commits to
+        run.
+        """
         with self._lock:
             self._waiting.append(commit)
             try:
@@ -429,7 +464,7 @@ class UpdateGraph:
             return True
 
     def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
-        """Run one cycle with what several publishers have staged; what asked the program to stop meanwhile."""
+        """Run one cycle with ``commits``; returns an interrupt of the program in it."""
         try:
             cycle, admitted = self._admit(commits)
             try:
@@ -443,7 +478,7 @@ class UpdateGraph:
             raise
 
     def _compute(self, cycle: Cycle, admitted: Sequence[Commit]) -> BaseException | None:
-        """Run the cycle, show what it has led to, and finish its commits."""
+        """Run the cycle, show its versions, and finish its commits."""
         try:
             if self._log is not None:
                 self._log.ran()
@@ -466,7 +501,7 @@ class UpdateGraph:
         return cycle.interrupt
 
     def _admit(self, commits: Sequence[Commit]) -> tuple[Cycle, list[Commit]]:
-        """A new cycle, and those of ``commits`` that take part in it. The others are finished with their error."""
+        """A new cycle, and the commits that take part; finishes others with an error."""
         cycle = Cycle(self._step + 1)
         admitted: list[Commit] = []
         retired: set[Table] = set()
@@ -486,7 +521,7 @@ class UpdateGraph:
         return cycle, admitted
 
     def _write(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
-        """Write the cycle down before it runs."""
+        """Write the cycle into the log before it runs."""
         if self._log is None or not commits:
             return
         notes = [note for commit in commits for note in commit.notes]
@@ -497,7 +532,7 @@ class UpdateGraph:
             commit.position = position
 
     def _unlogged(self, commits: Sequence[Commit], error: Exception) -> list[Commit]:
-        """Those of ``commits`` that no log has to know of. The others are finished with ``error``."""
+        """The commits without logged changes; finishes all others with ``error``."""
         rest: list[Commit] = []
         for commit in commits:
             tables = [table for table, _ in commit.operations]
@@ -531,7 +566,7 @@ class UpdateGraph:
             commit.finish(error)
 
     def _show(self, cycle: Cycle) -> None:
-        """Make the versions that the cycle has led to visible, all at once."""
+        """Make all versions of the cycle visible at once."""
         self._always = [weakref.ref(table) for table in cycle.sources if table.changes_by_itself]
         if not cycle.updates:
             return

@@ -36,7 +36,11 @@ class Change(NamedTuple):
     after: TableVersion
 
     def moved(self) -> tuple[Int64Array, Int64Array]:
-        """The keys of the rows that stay and that shifts move, ascending: before the change, and after it."""
+        """The row keys that stay and are shifted, before and after the change.
+
+        Returns:
+            two int64 arrays of one length, ascending.
+        """
         shifted = self.update.shifted
         if not shifted.size:
             return _NO_KEYS, _NO_KEYS
@@ -45,7 +49,7 @@ class Change(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The present result.
+    """The present result of an operator.
 
     Attributes:
         rows: its row keys.
@@ -69,13 +73,13 @@ Changes: TypeAlias = tuple[Change | None, ...]
 class Operator(ABC):
     """Computes a table from others, and keeps the state for that.
 
-    It knows no graph, lock, thread or clock. One thread calls it at a time: :meth:`start` once, then :meth:`follow`
-    with each change in turn. Values are read at changed rows only, in the columns that it depends on.
+    An operator knows no graph, lock, thread or clock. One thread calls it at a time: :meth:`start` once, then
+    :meth:`follow` with each change in turn. It reads values of changed rows only, in the columns that the result
+    depends on.
 
     Attributes:
-        name: its name in errors, one word.
+        name: the operator's name in errors, one word.
         schema: the columns of the result.
-
     """
 
     name: ClassVar[str]
@@ -83,7 +87,7 @@ class Operator(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its state, without the columns that it shares with its inputs."""
+        """Bytes of the operator's state, without columns shared with inputs."""
         return 0
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Which cells to read or write, page by page."""
+"""Plans: the cells to read or write, page by page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Segment(NamedTuple):
 
 
 class ReadPlan:
-    """Which cells to read or write, in key order: made once, used for every column.
+    """The cells to read or write, in key order; made once for all columns.
 
     Attributes:
         size: number of rows.
@@ -79,7 +79,10 @@ class ReadPlan:
 
     @classmethod
     def of(cls, rows: ReadPlan | RowSet | Int64Array) -> ReadPlan:
-        """A plan for a row set, or for strictly increasing int64 row keys; a plan is returned as it is."""
+        """A plan for a row set, or for strictly increasing int64 row keys.
+
+        A plan is returned as it is.
+        """
         if isinstance(rows, ReadPlan):
             return rows
         return cls.from_row_set(rows) if isinstance(rows, RowSet) else cls.from_keys(rows)
@@ -97,7 +100,7 @@ class ReadPlan:
 
     @classmethod
     def from_keys(cls, keys: Int64Array) -> ReadPlan:
-        """A plan for row keys that are strictly increasing, as an int64 array. This is not checked."""
+        """A plan for int64 row keys, which must be strictly increasing (unchecked)."""
         return cls(len(keys), int(keys[0]), int(keys[-1]), None, keys) if len(keys) else cls(0, 0, -1, None, keys)
 
     @property

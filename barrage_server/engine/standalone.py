@@ -1,4 +1,4 @@
-"""Tables made of rows, before a server has them."""
+"""Tables made of rows, with a graph of their own until a server has them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ __all__ = ["StandaloneGraph", "table"]
 
 
 class _MovedError(Exception):
-    """The table belongs to another graph by now."""
+    """The table belongs to another graph now."""
 
 
 class StandaloneGraph(UpdateGraph):
-    """The update graph of one table that no server has yet; :meth:`move` takes the table to another graph."""
+    """The update graph of one table without a server.
+
+    :meth:`move` takes the table to another graph.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,6 +115,9 @@ def table(
     graph: UpdateGraph | None = None,
 ) -> AppendTable | KeyedTable | RingTable:
     """A live table with the columns and the content of ``rows``.
+
+    It ticks like any other table: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
+    ``client.publish_live`` keeps a table of another server equal to it.
 
     It ticks like any other: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
     ``client.publish_live`` keeps a table of another server equal to it.

@@ -1,4 +1,4 @@
-"""Tables of moments: a row for each period, as time goes by."""
+"""Time tables: one row per period of time."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ _AT_ONCE: Final = 1 << 20
 
 
 class Ticking(Protocol):
-    """A table that has to be told the time."""
+    """A table whose rows depend on the time, which its owner passes in."""
 
     graph: UpdateGraph
     children: WeakList[DerivedTable]
 
     @property
     def next_at(self) -> int:
-        """When its next row is due, in nanoseconds since 1970 UTC."""
+        """The time of the next row, in nanoseconds since 1970 UTC."""
 
     def advance(self, now: int) -> None:
         """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC."""
 
 
 class _Beat:
-    """Moments that follow each other at a fixed distance.
+    """Moments at a fixed distance from each other.
 
     Attributes:
-        next_at: the next one, in nanoseconds since 1970 UTC.
-
+        next_at: the next moment, in nanoseconds since 1970 UTC.
     """
 
     def __init__(self, start: int, period: int) -> None:
@@ -47,7 +46,7 @@ class _Beat:
         self._period = period
 
     def take(self, now: int) -> pa.RecordBatch | None:
-        """The rows of those that are due at ``now``; None without any."""
+        """The rows due at ``now``; ``None`` if there are none."""
         if now < self.next_at:
             return None
         count = min(_AT_ONCE, (now - self.next_at) // self._period + 1)
@@ -57,16 +56,15 @@ class _Beat:
 
 
 class TimeTable(AppendTable):
-    """A row for each period since ``start``, with its moment in the column ``Timestamp``.
+    """A table with a row per period since ``start``, in the column ``Timestamp``.
 
-    It has no clock: :meth:`advance` is called with the time.
+    The table has no clock: its owner calls :meth:`advance`.
 
     Args:
         graph: the update graph whose cycles move it.
         name: its name in messages and logs.
         start: the moment of the first row, in nanoseconds since 1970 UTC.
         period: nanoseconds from one row to the next, at least 1.
-
     """
 
     def __init__(self, graph: UpdateGraph, name: str, start: int, period: int) -> None:
@@ -75,18 +73,21 @@ class TimeTable(AppendTable):
 
     @property
     def next_at(self) -> int:
-        """When its next row is due, in nanoseconds since 1970 UTC."""
+        """The time of the next row, in nanoseconds since 1970 UTC."""
         return self._beat.next_at
 
     def advance(self, now: int) -> None:
-        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC; about a million at most."""
+        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC.
+
+        Adds about a million rows at most; the next call adds the rest.
+        """
         rows = self._beat.take(now)
         if rows is not None:
             self.append(rows)
 
 
 class BlinkTimeTable(BlinkTable):
-    """The same, with rows that live for one cycle."""
+    """A time table whose rows live for one cycle."""
 
     def __init__(self, graph: UpdateGraph, name: str, start: int, period: int) -> None:
         super().__init__(graph, name, _SCHEMA)
@@ -98,7 +99,10 @@ class BlinkTimeTable(BlinkTable):
         return self._beat.next_at
 
     def advance(self, now: int) -> None:
-        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC; about a million at most."""
+        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC.
+
+        Adds about a million rows at most; the next call adds the rest.
+        """
         rows = self._beat.take(now)
         if rows is not None:
             self.append(rows)

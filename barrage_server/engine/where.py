@@ -1,4 +1,4 @@
-"""The rows of a table for which a condition holds."""
+"""The rows of a table that satisfy a condition."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Predicate: TypeAlias = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
 
 
 def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = None, *, name: str) -> DerivedTable:
-    """The rows of ``table`` for which ``predicate`` holds, as a table that follows it.
+    """The rows of ``table`` that satisfy ``predicate``, as a table that follows it.
 
-    It shares the columns of ``table``, and keeps row keys only.
+    The result shares the columns of ``table``, and keeps row keys only.
 
     Args:
         table: the table.
@@ -42,7 +42,6 @@ def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = No
     Raises:
         UnknownColumnError: ``table`` lacks a column.
         SchemaMismatchError: ``predicate`` did not return one boolean per row.
-
     """
     callback(predicate, "predicate")
     wanted = table.schema.names if columns is None else names(columns, "columns")
@@ -55,9 +54,9 @@ def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = No
 
 
 class Where(Operator):
-    """Keeps the keys of the included rows. The columns are those of the input.
+    """Selects rows by a predicate. Rows keep their keys, and columns are shared.
 
-    A cycle costs the rows added, or changed in a column that the predicate depends on.
+    The cost of a cycle is proportional to the rows added, or changed in a column that the predicate depends on.
     """
 
     name: ClassVar[str] = "where"
@@ -85,7 +84,7 @@ class Where(Operator):
         return Outcome(self._rows, version.views, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Evaluate the rows added, or changed in a column that it depends on."""
+        """Evaluate the added rows, and rows changed in a column of the predicate."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return Outcome(self._rows, version.views, TableUpdate.empty(len(self.schema)))
@@ -118,7 +117,7 @@ class Where(Operator):
         return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
     def _follow_few(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
-        """The same on arrays of keys, for few rows and without shifts."""
+        """Follow an update of few rows without shifts, with arrays of row keys."""
         rows, nothing = self._rows, RowSet.empty()
         removed = rows & update.removed if update.removed else nothing
         if removed:
@@ -147,13 +146,13 @@ class Where(Operator):
         return Outcome(self._rows, version.views, TableUpdate(added, removed, update.shifted, modified))
 
     def touched(self, update: TableUpdate) -> RowSet:
-        """The rows that changed in a column that the predicate depends on."""
+        """The rows that changed in a column of the predicate."""
         if len(self._columns) == 1:
             return update.modified[self._columns[0]]
         return RowSet.union_all({id(rows): rows for rows in map(update.modified.__getitem__, self._columns)}.values())
 
     def chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
-        """The ``rows`` for which the predicate holds."""
+        """The ``rows`` that satisfy the predicate."""
         found: list[RowSet] = []
         for part in version.pieces(rows, self._columns):
             chosen = np.flatnonzero(self.flags(version, part))
@@ -165,18 +164,22 @@ class Where(Operator):
         return RowSet.union_all(found)
 
     def flags_of(self, version: TableVersion, rows: RowSet) -> Flags:
-        """Whether the predicate holds, for each of ``rows``."""
+        """Whether each of ``rows`` satisfies the predicate."""
         parts = [self.flags(version, part) for part in version.pieces(rows, self._columns)]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.bool_), *parts])
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
-        """Whether the predicate holds, for each of ``rows``: at most those that are read at a time."""
+        """Whether each of ``rows``, one piece at most, satisfies the predicate."""
         batch = pa.RecordBatch.from_arrays(version.read(rows, self._columns), schema=self._batch_schema)
         return row_flags(self._predicate(batch), rows.size)
 
 
 def row_flags(answer: object, rows: int) -> Flags:
-    """The answer of a predicate, one flag per row."""
+    """Check the answer of a predicate, and return one flag per row.
+
+    Raises:
+        SchemaMismatchError: the answer is not one boolean per row.
+    """
     if isinstance(answer, pa.ChunkedArray):
         answer = answer.combine_chunks()
     if isinstance(answer, np.ndarray):
