@@ -209,14 +209,12 @@ class Restrict(Operator):
                 update = TableUpdate.empty(len(self._shown)) if change is None else change.update
                 if update.only_adds and (not update.added or update.added.first_key > self._appended.last):
                     return self._append(self._where, self._appended, update.added, version)
-                self._where.resume(self._appended.numbering().rows)
-                self._rows = self._readable = self._where.rows
+                self._rows = self._readable = self._where.rows = self._appended.numbering().rows
                 self._appended = None
             inner = self._where.follow(changes, inputs)
             if self._keeps_keys and self._is_out_of_order(inner.update):
                 self._placed = PlacedRows(self._rows)
-                self._rows = self._readable = RowSet.empty()
-                self._where.resume(RowSet.empty())
+                self._rows = self._readable = self._where.rows = RowSet.empty()
                 return self._follow_placed(self._where, self._placed, change, version)
             if self._by_position and change is not None:
                 return self._follow_positions(inner, change)

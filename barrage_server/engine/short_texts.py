@@ -40,7 +40,7 @@ class ShortTexts:
     """
 
     def __init__(self) -> None:
-        self._is_useful = True
+        self.is_useful = True
         self._start(_BITS)
 
     def _start(self, bits: int) -> None:
@@ -53,11 +53,6 @@ class ShortTexts:
     def nbytes(self) -> int:
         """Bytes of the table."""
         return self._words.nbytes + self._groups.nbytes
-
-    @property
-    def is_useful(self) -> bool:
-        """Whether most texts are known: there are not too many."""
-        return self._is_useful
 
     def find(self, words: _Words) -> Int64Array:
         """The group of each text; -1 for texts that are not cached."""
@@ -101,7 +96,7 @@ class ShortTexts:
             self._groups[places[has]] = groups[has]
             self._count += int(np.count_nonzero(has))
             words, groups = words[~has], groups[~has]
-        self._is_useful = len(words) * _TOO_MANY <= rows
+        self.is_useful = len(words) * _TOO_MANY <= rows
 
     def _places(self, words: _Words, step: int) -> Int64Array:
         with np.errstate(over="ignore"):

@@ -57,6 +57,9 @@ class Where(Operator):
     """Selects rows by a predicate. Rows keep their keys, and columns are shared.
 
     The cost of a cycle is proportional to the rows added, or changed in a column that the predicate depends on.
+
+    Attributes:
+        rows: the included rows.
     """
 
     name: ClassVar[str] = "where"
@@ -66,35 +69,26 @@ class Where(Operator):
         self._predicate = predicate
         self._columns = tuple(columns)
         self._batch_schema = pa.schema([schema.field(number) for number in self._columns])
-        self._rows = RowSet.empty()
-
-    @property
-    def rows(self) -> RowSet:
-        """The included rows."""
-        return self._rows
-
-    def resume(self, rows: RowSet) -> None:
-        """Go on from ``rows`` as the included ones."""
-        self._rows = rows
+        self.rows = RowSet.empty()
 
     def start(self, inputs: Inputs) -> Outcome:
         """Evaluate all rows."""
         (version,) = inputs
-        self._rows = self.chosen(version, version.row_set)
-        return Outcome(self._rows, version.views, TableUpdate.of_added(self._rows, len(self.schema)))
+        self.rows = self.chosen(version, version.row_set)
+        return Outcome(self.rows, version.views, TableUpdate.of_added(self.rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
         """Evaluate the added rows, and rows changed in a column of the predicate."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
-            return Outcome(self._rows, version.views, TableUpdate.empty(len(self.schema)))
+            return Outcome(self.rows, version.views, TableUpdate.empty(len(self.schema)))
         update, touched = change.update, self.touched(change.update)
         if update.shifted.size or touched.size + update.removed.size > FEW_ROWS:
             return self._follow_many(update, touched, version)
         return self._follow_few(update, touched, version)
 
     def _follow_many(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
-        before = self._rows
+        before = self.rows
         removed = before & update.removed if update.removed else RowSet.empty()
         stayed = before - removed if removed else before
         shifts = update.shifted
@@ -113,12 +107,12 @@ class Where(Operator):
         if any(update.modified):
             modified = tuple(rows & moved if rows else rows for rows in update.modified)
         own_shifts = shifts.clip(stayed) if shifts.size else shifts
-        self._rows = moved | added if added else moved
-        return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
+        self.rows = moved | added if added else moved
+        return Outcome(self.rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
     def _follow_few(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
         """Follow an update of few rows without shifts, with arrays of row keys."""
-        rows, nothing = self._rows, RowSet.empty()
+        rows, nothing = self.rows, RowSet.empty()
         removed = rows & update.removed if update.removed else nothing
         if removed:
             rows = rows ^ removed
@@ -140,10 +134,10 @@ class Where(Operator):
             ]
         )
         added = self.chosen(version, update.added) if update.added else nothing
-        self._rows = rows | added if added else rows
+        self.rows = rows | added if added else rows
         if came:
             added = added | came if added else came
-        return Outcome(self._rows, version.views, TableUpdate(added, removed, update.shifted, modified))
+        return Outcome(self.rows, version.views, TableUpdate(added, removed, update.shifted, modified))
 
     def touched(self, update: TableUpdate) -> RowSet:
         """The rows that changed in a column of the predicate."""

@@ -38,12 +38,12 @@ class WindowArrays:
 
     """
 
-    __slots__ = ("_arrays", "_rows", "_schema")
+    __slots__ = ("_rows", "_schema", "arrays")
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._rows = RowSet.empty()
-        self._arrays: list[pa.Array] = [pa.nulls(0, data_type) for data_type in schema.types]
+        self.arrays: list[pa.Array] = [pa.nulls(0, data_type) for data_type in schema.types]
 
     @staticmethod
     def suits(schema: pa.Schema) -> bool:
@@ -51,14 +51,9 @@ class WindowArrays:
         return all(data_type.id in _TYPES for data_type in schema.types)
 
     @property
-    def arrays(self) -> list[pa.Array]:
-        """The present values of each column."""
-        return self._arrays
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return _bytes(self._arrays)
+        return _bytes(self.arrays)
 
     def fits(self, stayed: RowSet, added: RowSet, columns: Sequence[pa.Array], modified: _Modified) -> bool:
         """Whether rows and bytes stay few after an update.
@@ -95,9 +90,9 @@ class WindowArrays:
             self._move(kept, columns if added else (), follows=follows)
         else:
             order = None if not added and stayed.size == before.size else _order(before, stayed, after, added)
-            self._arrays = [
+            self.arrays = [
                 self._column(number, order, after, columns[number] if added else None, modified.get(number))
-                for number in range(len(self._arrays))
+                for number in range(len(self.arrays))
             ]
         self._rows = after
         return after
@@ -106,13 +101,13 @@ class WindowArrays:
         """Keep one run of rows, with the new rows before or, if they follow, behind it."""
         count = kept.stop - kept.start
         if not count and columns:
-            self._arrays = [_owned(values) for values in columns]
+            self.arrays = [_owned(values) for values in columns]
         elif columns or count < self._rows.size:
-            parts = [[array.slice(kept.start, count)] for array in self._arrays]
+            parts = [[array.slice(kept.start, count)] for array in self.arrays]
             for part, values in zip(parts, columns, strict=False):
                 part.insert(1 if follows else 0, values)
             types = self._schema.types
-            self._arrays = [_owned(concatenated(part, data_type)) for part, data_type in zip(parts, types, strict=True)]
+            self.arrays = [_owned(concatenated(part, data_type)) for part, data_type in zip(parts, types, strict=True)]
 
     def _column(
         self,
@@ -132,7 +127,7 @@ class WindowArrays:
             added: the values of the added rows, if there are any.
             modified: rows and their new values, if there are any.
         """
-        array = self._arrays[number]
+        array = self.arrays[number]
         parts = [array] if added is None else [array, added]
         if modified is not None and modified[0]:
             rows, values = modified
@@ -145,7 +140,7 @@ class WindowArrays:
     def views(self) -> tuple[ArrayView, ...]:
         """The present columns, for a new version."""
         rows = self._rows
-        return tuple([ArrayView(rows, array) for array in self._arrays])
+        return tuple([ArrayView(rows, array) for array in self.arrays])
 
 
 class ArrayView(ColumnView):

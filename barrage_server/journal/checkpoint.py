@@ -179,12 +179,7 @@ def _write_all(
         found.append(_save(folder, goal.number, unsaved, kept, abandons))
     done = replace(goal, tables=tuple(found))
     text = json.dumps(_to_json(done), indent=1).encode()
-    manifest = folder.create(_MANIFEST)
-    try:
-        manifest.write([f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
-        manifest.sync()
-    finally:
-        manifest.close()
+    folder.write(_MANIFEST, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
     folder.sync()
     return done
 

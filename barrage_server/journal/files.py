@@ -9,15 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from barrage_server.errors import AlreadyExistsError
 
-__all__ = ["Buffer", "Directory", "JournalFile", "OsDirectory"]
+__all__ = ["NEW", "Buffer", "Directory", "JournalFile", "OsDirectory"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Bytes, or what has the buffer protocol."""
 
+NEW: Final = ".new"
+"""The ending of a file that will replace another one."""
 _MOST_PARTS = 512  # of one system call
 _LOCK = "lock"
 
@@ -100,6 +102,29 @@ class Directory(ABC):
     @abstractmethod
     def sync(self) -> None:
         """Wait until the names in this folder survive a loss of power."""
+
+    def write(self, name: str, parts: Sequence[Buffer]) -> None:
+        """Create a file with the content ``parts``, and sync the file.
+
+        Raises:
+            OSError: the name exists, or the file cannot be written.
+        """
+        file = self.create(name)
+        try:
+            file.write(parts)
+            file.sync()
+        finally:
+            file.close()
+
+    def replace(self, name: str, parts: Sequence[Buffer]) -> None:
+        """Atomically replace the content of a file, and sync file and name.
+
+        The new content is first written to ``name`` with the ending :data:`NEW`.
+        """
+        self.remove(name + NEW)
+        self.write(name + NEW, parts)
+        self.rename(name + NEW, name)
+        self.sync()
 
 
 class _OsFile(JournalFile):

@@ -23,7 +23,6 @@ logger = logging.getLogger("barrage_server.journal")
 
 LINEAGE: Final = "lineage.json"
 """The file with the lineage of the directory."""
-_NEW_LINEAGE: Final = f"{LINEAGE}.new"
 
 
 def read_lineage(root: Directory, era: str = "") -> Lineage:
@@ -60,12 +59,4 @@ def write_lineage(root: Directory, lineage: Lineage) -> None:
         OSError: they cannot be written.
     """
     text = json.dumps({"eras": [{"id": era.id, "step": era.step} for era in lineage.eras]}).encode()
-    root.remove(_NEW_LINEAGE)
-    file = root.create(_NEW_LINEAGE)
-    try:
-        file.write([f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
-        file.sync()
-    finally:
-        file.close()
-    root.rename(_NEW_LINEAGE, LINEAGE)
-    root.sync()
+    root.replace(LINEAGE, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])

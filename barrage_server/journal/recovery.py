@@ -23,7 +23,7 @@ from barrage_server.journal.content import (
     decode_cycle,
     decode_void,
 )
-from barrage_server.journal.files import Directory
+from barrage_server.journal.files import NEW, Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.journal.lineage import LINEAGE
 from barrage_server.journal.record import Record, RecordType
@@ -34,8 +34,8 @@ __all__ = ["IDENTITY", "Recovered", "read_identity", "recover", "write_identity"
 logger = logging.getLogger("barrage_server.journal")
 
 IDENTITY: Final = "barrage.json"
-"""The file that says whose directory it is."""
-_NEW_IDENTITY: Final = f"{IDENTITY}.new"
+"""The file with the identity of the directory."""
+
 FORMAT_VERSION: Final = 1
 
 Parts: TypeAlias = Iterator[list[pa.Array]]
@@ -86,15 +86,7 @@ class _FailedCycle(Exception):  # noqa: N818
 
 def write_identity(root: Directory, identity: str) -> None:
     """Make ``root`` the data directory ``identity``."""
-    root.remove(_NEW_IDENTITY)
-    file = root.create(_NEW_IDENTITY)
-    try:
-        file.write([json.dumps({"version": FORMAT_VERSION, "directory": identity}).encode()])
-        file.sync()
-    finally:
-        file.close()
-    root.rename(_NEW_IDENTITY, IDENTITY)
-    root.sync()
+    root.replace(IDENTITY, [json.dumps({"version": FORMAT_VERSION, "directory": identity}).encode()])
 
 
 def read_identity(root: Directory) -> str | None:
@@ -105,7 +97,7 @@ def read_identity(root: Directory) -> str | None:
     """
     names = root.names()
     if IDENTITY not in names:
-        others = [name for name in names if name not in ("lock", "lost+found", _NEW_IDENTITY)]
+        others = [name for name in names if name not in ("lock", "lost+found", IDENTITY + NEW)]
         if others:
             raise JournalError(
                 f"The data directory has no {IDENTITY}, and it is not empty: there is {others[0]}. Name an empty "

@@ -305,12 +305,7 @@ def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
         start = offset if later == name else 0
         copy = f"cut-{later}"
         directory.remove(copy)
-        file = directory.create(copy)
-        try:
-            file.write([directory.read(later)[start:]])
-            file.sync()
-        finally:
-            file.close()
+        directory.write(copy, [directory.read(later)[start:]])
         directory.sync()
         if later == name and (offset or follows):
             _cut(directory, later, start)

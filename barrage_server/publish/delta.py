@@ -168,13 +168,6 @@ class _AnotherTableError(Exception):
     """A name has another table than before."""
 
 
-def _makes_table(there: Table | None, target: Target) -> bool:
-    """Whether rows for ``target`` create a table, or replace the present one."""
-    if there is None:
-        return True
-    return type(there) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None
-
-
 def _publish(store: TableStore, parts: Sequence[Part], limit: int | None, check_new: CheckNew | None) -> list[Table]:
     found = [store.find(part.target.table) for part in parts]
     new = {part.target.table: part.schema for part, there in zip(parts, found, strict=True) if there is None}
@@ -226,9 +219,9 @@ def _table_for(store: TableStore, part: Part, there: Table | None, limit: int | 
     _check_kind(there, target)
     _check_key(there, target)
     _check_nulls(there, part.batches, limit)
-    if not _makes_table(there, target):
+    if type(there) is not AppendTable or target.mode is not PublishMode.REPLACE or target.kind is not None:
         return there, None
-    # An append table has promised its subscribers that no row is removed; they are told that there is another table.
+    # An append table promises its subscribers that no row is removed: another table takes its place.
     spec = TableSpec(TableKind.REPLACED)
     table = store.make(there.name, there.schema, spec)
     return table, store.exchange(there, table, spec)
