@@ -14,14 +14,13 @@ and later updates treat the failed table as unchanged.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server.engine.cycle import Commit, Cycle, Operations, told
+from barrage_server.engine.cycle import Commit, Operations, told
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
-from barrage_server.engine.listener_queue import Change, ListenerQueue
+from barrage_server.engine.cycle_runner import CycleRunner
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
 from barrage_server.formula.functions import Functions
 
@@ -82,26 +81,20 @@ class UpdateGraph:
         self._halted = False  # whether only the main thread may have a turn
         self._waiting: list[Commit] = []
         self._running: list[Commit] = []
-        self._visible_lock = threading.Lock()
         self._thread = _Thread()
-        self._step = 0
         self._attached = 0
-        # Tables that the next cycle changes whether or not something is staged for them. Weak: one that is used
-        # nowhere need not take part.
-        self._always: list[weakref.ref[SourceTable]] = []
-        self._listeners = ListenerQueue()
         self._closed: str | None = None
-        self._log: CycleLog | None = None
+        self._runner = CycleRunner()
         self.functions = Functions()
         self.clock = _timeless
-        # of the last cycle with tables that may not take long: its step, and what these took
+        # the last cycle with tables that have a bound of time: its step, and the seconds that these took
         self.bounded_step = -1
         self.bounded_seconds = 0.0
 
     @property
     def step(self) -> int:
         """The logical clock: the number of the last visible cycle, 0 before the first."""
-        return self._step
+        return self._runner.step
 
     def keep_log(self, log: CycleLog, step: int) -> None:
         """Write every later cycle into ``log``; the next one is ``step + 1``.
@@ -109,8 +102,8 @@ class UpdateGraph:
         For the time before any table is written to.
         """
         with self._alone():
-            self._step = max(self._step, step)
-            self._log = log
+            self._runner.step = max(self._runner.step, step)
+            self._runner.log = log
 
     def wait_until_durable(self) -> None:
         """Wait until all cycles so far are as durable as the log promises publishers.
@@ -118,13 +111,13 @@ class UpdateGraph:
         Raises:
             ReadOnlyError: they will never be.
         """
-        if self._log is not None:
-            self._log.wait_for_all()
+        if self._runner.log is not None:
+            self._runner.log.wait_for_all()
 
     def rewind_to(self, step: int) -> None:
         """Let the next cycle be ``step + 1``. For repeating cycles from a log."""
         with self._alone():
-            self._step = step
+            self._runner.step = step
 
     @contextmanager
     def between_cycles(self) -> Iterator[None]:
@@ -246,7 +239,7 @@ class UpdateGraph:
                 break
         with self._alone():
             table.check_parents()
-            step = self._step
+            step = self.step
             if adopts and self._adopts_at is not None:
                 step = self._adopts_at
             else:
@@ -285,7 +278,7 @@ class UpdateGraph:
         if self._adopts():
             yield
             return
-        with self._alone(), self.adopting(self._step):
+        with self._alone(), self.adopting(self.step):
             yield
 
     def _adopts(self) -> bool:
@@ -305,8 +298,7 @@ class UpdateGraph:
         """
         with self._alone():
             self.check_open(table.name)
-            with self._visible_lock:
-                self._step = max(self._step, step)
+            self._runner.advance(step)
             table.graph = self
 
     def detach(self, table: Table) -> None:
@@ -314,7 +306,7 @@ class UpdateGraph:
         with self._alone():
             for parent in table.parents:
                 parent.children.discard(table)
-            self._always = [entry for entry in self._always if entry() is not table]
+            self._runner.forget(table)
 
     def retire(self, table: Table, reason: str) -> None:
         """Let ``table`` take part in no further cycle.
@@ -340,8 +332,8 @@ class UpdateGraph:
                     source.fail(error)
                 for parent in one.parents:
                     parent.children.discard(one)
-            self._listeners.failed(list(failed))
-        self._listeners.tell()
+            self._runner.listeners.failed(list(failed))
+        self._runner.listeners.tell()
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
         """Call ``listener(table)`` after a cycle for each table that failed in it.
@@ -351,14 +343,13 @@ class UpdateGraph:
         Returns:
             a function that removes the listener.
         """
-        return self._listeners.failures.add(listener)
+        return self._runner.listeners.failures.add(listener)
 
     def versions(self, tables: Sequence[Table]) -> tuple[TableVersion, ...]:
         """The current versions of several tables, all as of one cycle."""
         if self._adopts():
             return tuple(table.peek() for table in tables)
-        with self._visible_lock:
-            return tuple(table.version for table in tables)
+        return self._runner.versions(tables)
 
     def check_open(self, name: str, cannot: str = "cannot be written") -> None:
         """Raise UnavailableError for table ``name`` if :meth:`close` was called."""
@@ -431,9 +422,10 @@ class UpdateGraph:
                     self._running = []
                 finally:
                     self._end_turn()
-        self._listeners.tell()
-        if commit.position and self._log is not None:
-            self._log.wait(commit.position)
+        runner = self._runner
+        runner.listeners.tell()
+        if commit.position and runner.log is not None:
+            runner.log.wait(commit.position)
         error = interrupt or commit.error
         if error is not None:
             raise error
@@ -465,119 +457,4 @@ class UpdateGraph:
 
     def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
         """Run one cycle with ``commits``; returns an interrupt of the program in it."""
-        try:
-            cycle, admitted = self._admit(commits)
-            try:
-                self._write(cycle, admitted)
-            except Exception as error:
-                cycle, admitted = self._admit(self._unlogged(admitted, error))
-            return self._compute(cycle, admitted) if admitted else None
-        except BaseException:
-            if self._log is not None:
-                self._log.take_back()
-            raise
-
-    def _compute(self, cycle: Cycle, admitted: Sequence[Commit]) -> BaseException | None:
-        """Run the cycle, show its versions, and finish its commits."""
-        try:
-            if self._log is not None:
-                self._log.ran()
-            if cycle.sources:  # otherwise there are notes alone, and no table changes
-                for entry in self._always:
-                    table = entry()
-                    if table is not None:
-                        cycle.include(table)
-                cycle.run()
-                self._show(cycle)
-        except BaseException:
-            cycle.abandon_hidden()
-            for commit in admitted:
-                if not cycle.has_applied(commit.operations):
-                    commit.finish(InternalError("The cycle that these rows were for was interrupted."))
-            raise
-        finally:
-            self._listeners.failed(cycle.failed)
-            self._finish(cycle, admitted)
-        return cycle.interrupt
-
-    def _admit(self, commits: Sequence[Commit]) -> tuple[Cycle, list[Commit]]:
-        """A new cycle, and the commits that take part; finishes others with an error."""
-        cycle = Cycle(self._step + 1)
-        admitted: list[Commit] = []
-        retired: set[Table] = set()
-        for commit in commits:
-            try:
-                for table, _ in commit.operations:
-                    if table in retired:
-                        raise UnavailableError(f"Table '{table.name}' was overwritten by another one. Publish again.")
-                    if self._log is not None:
-                        self._log.check(table)
-                cycle.admit(commit.operations)
-            except Exception as error:  # is for this publisher alone
-                commit.finish(error)
-            else:
-                admitted.append(commit)
-                retired.update(note.retires for note in commit.notes if note.retires is not None)
-        return cycle, admitted
-
-    def _write(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
-        """Write the cycle into the log before it runs."""
-        if self._log is None or not commits:
-            return
-        notes = [note for commit in commits for note in commit.notes]
-        log = self._log
-        logged = [entry for entry in commits if log.concerns([table for table, _ in entry.operations], entry.notes)]
-        position = log.write(cycle.step, cycle.staged, notes)
-        for commit in logged:
-            commit.position = position
-
-    def _unlogged(self, commits: Sequence[Commit], error: Exception) -> list[Commit]:
-        """The commits without logged changes; finishes all others with ``error``."""
-        rest: list[Commit] = []
-        for commit in commits:
-            tables = [table for table, _ in commit.operations]
-            if self._log is None or self._log.concerns(tables, commit.notes):
-                commit.finish(error)
-            else:
-                rest.append(commit)
-        return rest
-
-    def _finish(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
-        """Let the notes of a cycle happen, then tell its publishers how it ended."""
-        void: list[CycleNote] = []
-        errors: list[BaseException | None] = []
-        for commit in commits:
-            error = cycle.error_for(commit.operations) if cycle.failed else None
-            errors.append(error)
-            if error is not None or commit.is_done:  # done already: it was interrupted
-                void.extend(commit.notes)
-                continue
-            for note in commit.notes:
-                note.apply()
-                self._listeners.happened(note)
-        written = max(commit.position for commit in commits)
-        if self._log is not None and written:
-            lost = cycle.unchanged
-            if lost or void:
-                position = self._log.void(written, lost, void)
-                for commit in commits:
-                    commit.position = position if commit.position else 0
-        for commit, error in zip(commits, errors, strict=True):
-            commit.finish(error)
-
-    def _show(self, cycle: Cycle) -> None:
-        """Make all versions of the cycle visible at once."""
-        self._always = [weakref.ref(table) for table in cycle.sources if table.changes_by_itself]
-        if not cycle.updates:
-            return
-        before = [table.version for table in cycle.updates]
-        with self._visible_lock:
-            self._step = cycle.step
-            for table in cycle.updates:
-                table.show_version()
-            for table in cycle.repointed:
-                table.show_version()
-        self._listeners.changed(
-            Change(table, update, previous, table.version)
-            for (table, update), previous in zip(cycle.updates.items(), before, strict=True)
-        )
+        return self._runner.run(commits)

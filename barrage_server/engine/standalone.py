@@ -47,7 +47,7 @@ class StandaloneGraph(UpdateGraph):
                 )
             if self._thread.staged:
                 raise InvalidRequestError(f"Table '{table.name}' is within a cycle; serve it before or after that.")
-            graph.join(table, self._step)
+            graph.join(table, self.step)
             self._moved_to = graph
 
     def _run(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
