@@ -39,10 +39,7 @@ def alias(table: Table, name: str) -> Table:
 
 
 def own(source: Table) -> DerivedTable:
-    """A derived table with the rows of ``source``, and the only reference to it.
-
-    Clients can read the result and have no way to write to the source.
-    """
+    """A derived table that holds the only reference to ``source``, and has its rows."""
     made = _Owner([source], source.name, Same(source.schema), traits=source.traits)
     source.graph.attach(made)
     return made

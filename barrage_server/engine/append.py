@@ -39,7 +39,6 @@ class AppendTable(RestorableTable):
 
     Raises:
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, *, is_input: bool = False) -> None:
@@ -60,7 +59,6 @@ class AppendTable(RestorableTable):
             SchemaMismatchError: the columns are not those of the table. Nothing is added then.
             UnavailableError: the update graph is closed, as it is with its server, or the table was dropped.
             TableFailedError: a cycle failed in this table.
-
         """
         batch = conform(self.schema, rows, table=self.name)
         if len(batch[0]):
@@ -142,7 +140,6 @@ class RingTable(_BoundedTable):
     Raises:
         InvalidRequestError: ``capacity`` is not a positive number.
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int) -> None:
@@ -179,7 +176,6 @@ class BlinkTable(_BoundedTable):
     Raises:
         InvalidRequestError: ``history`` is not a positive number.
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
 
     def __init__(
@@ -195,10 +191,7 @@ class BlinkTable(_BoundedTable):
 
     @property
     def changes_by_itself(self) -> bool:
-        """Whether there are rows, which the next cycle removes.
-
-        Idle tables therefore cost a cycle nothing.
-        """
+        """Whether there are rows, which the next cycle removes."""
         return bool(self._rows)
 
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:

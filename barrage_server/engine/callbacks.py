@@ -27,10 +27,7 @@ class Callbacks(Generic[_Function]):
         self._functions: tuple[_Function, ...] = ()
 
     def add(self, function: _Function) -> Callable[[], None]:
-        """Add ``function``; returns a function that undoes this addition.
-
-        The result may be called repeatedly.
-        """
+        """Add ``function``; returns a function, callable repeatedly, that removes it."""
         identity = object()
         self._change(lambda entries: (*entries, (identity, function)))
 

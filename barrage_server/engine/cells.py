@@ -69,10 +69,7 @@ class LastWriteCache:
         return LastWriteCache(self._keys.take(places), self._cells.take(places))
 
     def find(self, plan: ReadPlan) -> CellArray | None:
-        """The cells of ``plan``, if they are a run of the cached ones.
-
-        Do not write to the array.
-        """
+        """The cells of ``plan``, read-only, if they are a run of the cached ones."""
         size, keys = plan.size, self._keys
         if not _FEWEST_RECENT <= size <= len(keys):
             return None
@@ -98,7 +95,6 @@ class Cells:
         dropped_before: pages that only have row keys below this one may have been dropped.
         dropped_from: so may pages that only have row keys from this one on.
         recent: what was written last, if it is worth a second copy.
-
     """
 
     __slots__ = ("_fill", "_shared", "dropped_before", "dropped_from", "dtype", "page_bits", "pages", "recent")
@@ -130,10 +126,7 @@ class Cells:
 
     @property
     def are_shared(self) -> bool:
-        """Whether other columns share pages.
-
-        :meth:`reserve` is then needed for existing cells too.
-        """
+        """Whether other columns share pages, so that writing needs :meth:`reserve`."""
         return bool(self._shared)
 
     def resize(self, page: int, size: int) -> None:
@@ -172,10 +165,7 @@ class Cells:
             pages[page][where] = values[start:stop]
 
     def scatter_any(self, keys: Int64Array, values: CellArray) -> None:
-        """Write cells in any order, each once, and make missing ones.
-
-        No version may read these cells.
-        """
+        """Write cells that no version reads, in any order, each once; make missing ones."""
         self.recent = None
         for page, offsets, chosen in _by_page(keys, self.page_bits):
             self.resize(page, int(offsets.max()) + 1)
@@ -206,10 +196,7 @@ class Cells:
         return plan.first_key < self.dropped_before or plan.last_key >= self.dropped_from
 
     def leave_pages(self) -> None:
-        """Leave the present pages unchanged: later writes go to copies of them.
-
-        Pages are copied one by one, when needed.
-        """
+        """Leave the present pages unchanged: later writes copy them, page by page."""
         self._shared = set(self.pages)
         self.dropped_before = 0
         self.dropped_from = _NO_KEY
@@ -220,7 +207,6 @@ def gather(pages: Pages, plan: ReadPlan, dtype: np.dtype[Any], page_bits: int) -
 
     Raises:
         RowSetError: the plan has a row key for which there are no cells.
-
     """
     segments = plan.segments(page_bits)
     try:
@@ -280,7 +266,6 @@ def gather_any(
 
     Raises:
         RowSetError: there are row keys for which there are no cells.
-
     """
     out = np.empty(len(keys), dtype)
     try:

@@ -31,7 +31,6 @@ class ColumnSnapshot(ABC):
         number: the column's number in its store.
         epoch: the column's epoch then.
         page_bits: rows per page of storage, as a power of two.
-
     """
 
     __slots__ = ("epoch", "number", "page_bits", "type")
@@ -54,7 +53,6 @@ class ColumnSnapshot(ABC):
         Raises:
             RowSetError: there are row keys that were never written.
             LimitError: the values are together too large for one array.
-
         """
 
 
@@ -65,7 +63,6 @@ class Column(ABC):
         type: the Arrow type.
         number: the column's number in its store, under which overwritten values are recorded.
         epoch: number of restarts of storage; see :mod:`barrage_server.engine.undo`.
-
     """
 
     def __init__(self, data_type: pa.DataType, number: int) -> None:
@@ -90,7 +87,6 @@ class Column(ABC):
                 increasing.
             values: one value per row, of exactly the column's type.
             undo: where the old values go; ``None`` only when no version that is held can read these cells.
-
         """
 
     @abstractmethod
@@ -101,7 +97,6 @@ class Column(ABC):
             rows: the rows; row keys as an array must be strictly increasing.
             values: one value per row, of exactly the column's type.
             undo: where the old values go.
-
         """
 
     @abstractmethod
@@ -115,7 +110,6 @@ class Column(ABC):
             values: the values, of exactly the column's type.
             undo: where the old values go.
             order: where in ``values`` the value of each row is, each place once at most; ``None``: in key order.
-
         """
 
     @abstractmethod
@@ -132,10 +126,7 @@ class Column(ABC):
 
     @abstractmethod
     def read_current(self, keys: Int64Array) -> pa.Array:
-        """The values stored now under row keys in any order, repeated ones included.
-
-        For the writer only.
-        """
+        """The values stored now under row keys in any order. For the writer only."""
 
     @abstractmethod
     def snapshot(self) -> ColumnSnapshot:
@@ -154,7 +145,6 @@ class Column(ABC):
 
         Args:
             first_key: the lowest row key that is still needed, or one above all keys ever written when none is.
-
         """
 
     @abstractmethod
@@ -162,10 +152,7 @@ class Column(ABC):
         """Free storage of row keys above ``last_key`` only. Snapshots keep theirs."""
 
     def check(self, plan: ReadPlan, values: pa.Array, order: Int64Array | None = None) -> None:
-        """Raise SchemaMismatchError unless ``values`` fit the column and ``plan``.
-
-        They must have exactly the column's type, and be one per row.
-        """
+        """Raise SchemaMismatchError unless ``values`` fit the type and the plan's size."""
         if values.type != self.type:
             raise SchemaMismatchError(
                 f"Values of type {values.type} were given for a column of type {self.type}. Cast them first."

@@ -44,7 +44,6 @@ def make_column(
         reuses: whether values are overwritten or removed one by one; otherwise rows only come at the end, and go from
             the front.
         interns: whether equal values of variable width may be kept once.
-
     """
     kind = storage_kind(data_type)
     if kind is StorageKind.NULL:
@@ -55,10 +54,7 @@ def make_column(
 
 
 def expect_rows(columns: Sequence[Column], rows: RowSet) -> None:
-    """Make room for new rows, which are written next.
-
-    Does nothing for few or scattered rows.
-    """
+    """Make room for new rows, written next, unless they are few or scattered."""
     if rows.size >= _MANY and rows.last_key - rows.first_key < _SPAN * rows.size:
         span = RowSet.from_range(rows.first_key, rows.last_key)
         for column in columns:

@@ -57,7 +57,6 @@ class Condition:
 
     Raises:
         InvalidRequestError: the text is no condition; says why.
-
     """
 
     text: str

@@ -17,10 +17,7 @@ __all__ = ["ArrowStream", "Rows", "conform", "conform_key"]
 
 @public
 class ArrowStream(Protocol):
-    """An object with Arrow's PyCapsule interface for streams.
-
-    For example, a data frame of pandas or polars.
-    """
+    """An object with Arrow's PyCapsule interface for streams, as data frames have."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule of an ``ArrowArrayStream``."""
@@ -44,7 +41,6 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
 
     Raises:
         SchemaMismatchError: columns are missing, unknown, of another type or of different lengths.
-
     """
     if only is None and isinstance(rows, pa.RecordBatch | pa.Table) and rows.schema.names == schema.names:
         return [_typed(values, field, table) for values, field in zip(rows.columns, schema, strict=True)]
@@ -79,7 +75,6 @@ def conform_key(schema: pa.Schema, key_values: Any, *, table: str) -> list[pa.Ar
 
     Raises:
         InvalidRequestError: these are no values of the key columns.
-
     """
     names = schema.names
     values = list(key_values) if isinstance(key_values, list | tuple) else [key_values]

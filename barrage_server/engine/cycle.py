@@ -31,7 +31,6 @@ class Commit:
         error: the error for the publisher; ``None`` on success.
         is_done: whether it was applied, or refused.
         position: the position of its last record in the graph's log; 0 for none.
-
     """
 
     __slots__ = ("error", "is_done", "notes", "operations", "position")
@@ -58,7 +57,6 @@ class Cycle:
         repointed: the tables that did not, but have other views of the same rows.
         failed: the tables that failed.
         interrupt: an interrupt of the program during the cycle.
-
     """
 
     def __init__(self, step: int) -> None:
@@ -100,10 +98,7 @@ class Cycle:
 
     @property
     def unchanged(self) -> list[SourceTable]:
-        """The source tables whose operations were not applied.
-
-        They failed, or the cycle was interrupted before their turn.
-        """
+        """The source tables whose operations the cycle did not apply."""
         touched = frozenset(self._touched)
         return [table for table in self._staged if table in self.failed or table not in touched]
 
@@ -113,10 +108,7 @@ class Cycle:
         return dict["Table", Sequence[Any]](self._staged.items())
 
     def run(self) -> None:
-        """Apply the staged operations, then update all derived tables below.
-
-        Each derived table runs once, after all of its parents.
-        """
+        """Apply the staged operations, then update each table below, after its parents."""
         for table, staged in self._staged.items():
             self._advance(table, table.apply_operations, staged)
         below = [child for table in self.updates if len(table.children) for child in table.children]
@@ -153,10 +145,7 @@ class Cycle:
         self._advance(table, table.follow, inputs)
 
     def abandon_hidden(self) -> None:
-        """Fail the tables with changed storage whose new version is not visible.
-
-        For an interrupted cycle.
-        """
+        """After an interrupt, fail the changed tables whose version is not visible."""
         for table in self._touched:
             if table.failure is None and table.peek() is not table.version:
                 self._fail(table, InternalError("The cycle was interrupted."))

@@ -23,10 +23,7 @@ class CycleNote:
     """
 
     def apply(self) -> None:
-        """Make the event happen, within the cycle, once its versions are visible.
-
-        Must be quick, and must not raise.
-        """
+        """Make the event happen, in the visible cycle: quickly, and without an error."""
 
     @property
     def retires(self) -> Table | None:
@@ -68,17 +65,11 @@ class CycleLog(ABC):
 
     @abstractmethod
     def ran(self) -> None:
-        """Take note that the cycle of the last record runs.
-
-        From then on :meth:`void` records what the cycle fails to do.
-        """
+        """Take note that the cycle of the last record has begun to run."""
 
     @abstractmethod
     def take_back(self) -> None:
-        """Mark the last record as without effect, if its cycle did not begin.
-
-        For an interrupt of the program between the record and its cycle.
-        """
+        """After an interrupt, make the last record void if its cycle has not begun."""
 
     @abstractmethod
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:

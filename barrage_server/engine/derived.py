@@ -52,7 +52,6 @@ class DerivedTable(Table):
     Raises:
         InvalidRequestError: there are no parents, they belong to several graphs, or one of them is not attached.
         TableFailedError: a derived parent has failed.
-
     """
 
     def __init__(
@@ -173,7 +172,6 @@ class DerivedTable(Table):
 
         Raises:
             LimitError: it took longer than it may.
-
         """
         if self.most_seconds == math.inf:
             return self._follow(updates)
@@ -199,10 +197,7 @@ class DerivedTable(Table):
         return update
 
     def followers(self) -> Iterable[DerivedTable]:
-        """The children that the cycle computes next.
-
-        For a cycle that has changed this table, or in which it failed.
-        """
+        """The children that a cycle computes after this table has changed or failed."""
         return self.children
 
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:

@@ -140,10 +140,7 @@ class FixedColumn(Column):
             self._write_valid(plan, valid)
 
     def _lengthen_valid(self, plan: ReadPlan) -> None:
-        """Extend pages of validity to the length of their pages of cells.
-
-        The undo record reads the validity of all cells of ``plan``.
-        """
+        """Extend pages of validity to the length of their pages of cells."""
         for page, _, _, _, _ in plan.segments(self.valid.page_bits):
             if page in self.valid.pages:
                 self.valid.resize(page, len(self.cells.pages[page]))

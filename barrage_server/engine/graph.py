@@ -49,7 +49,6 @@ class _Thread(threading.local):
         staged: its staged operations: a list per open cycle, innermost last.
         notes: the notes of its outermost open cycle.
         identity: identifies the thread.
-
     """
 
     def __init__(self) -> None:
@@ -159,7 +158,6 @@ class UpdateGraph:
 
         Args:
             reason: why, as the end of the sentence "Table 't' cannot be written: ...".
-
         """
         if self._closed is None:
             self._closed = reason
@@ -191,10 +189,7 @@ class UpdateGraph:
             self._run(operations, notes)
 
     def note(self, note: CycleNote) -> None:
-        """Let ``note`` happen with the open cycle of this thread.
-
-        The note does not happen if that cycle fails.
-        """
+        """Let ``note`` happen with the open cycle of this thread, unless that fails."""
         self._thread.notes.append(note)
 
     def note_now(self, note: CycleNote) -> None:
@@ -209,7 +204,6 @@ class UpdateGraph:
         Raises:
             UnavailableError: the graph is closed.
             TableFailedError: the table failed in an earlier cycle, or it fails in this one.
-
         """
         stack = self._thread.staged
         if stack:
@@ -227,7 +221,6 @@ class UpdateGraph:
         Raises:
             TableFailedError: a derived parent failed in an earlier cycle.
             InvalidRequestError: it was attached before.
-
         """
         adopts = self._adopts()
         if not adopts:
@@ -261,7 +254,6 @@ class UpdateGraph:
 
         Args:
             step: the step of these versions.
-
         """
         before, self._adopts_at = self._adopts_at, step
         try:
@@ -294,7 +286,6 @@ class UpdateGraph:
 
         Raises:
             UnavailableError: this graph is closed.
-
         """
         with self._alone():
             self.check_open(table.name)
@@ -309,10 +300,7 @@ class UpdateGraph:
             self._runner.forget(table)
 
     def retire(self, table: Table, reason: str) -> None:
-        """Let ``table`` take part in no further cycle.
-
-        Publishers to the table get an UnavailableError with the text ``reason``.
-        """
+        """Keep ``table`` out of later cycles; its publishers are told ``reason``."""
         with self._alone():
             table.retire(reason)
 
@@ -401,10 +389,7 @@ class UpdateGraph:
             )
 
     def _run(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
-        """Apply operations in a cycle of this thread or of another publisher.
-
-        Notifies listeners afterwards, then raises the error of this publisher, if any.
-        """
+        """Apply operations in a cycle, call listeners, and raise this publisher's error."""
         identity = self._thread.identity
         if self._holder is identity:
             self._check_not_computing()

@@ -92,7 +92,6 @@ class GroupIndex:
 
         Raises:
             LimitError: there would be too many.
-
         """
         if self._index is None:
             self.count = max(self.count, min(rows, 1))

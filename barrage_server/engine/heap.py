@@ -64,7 +64,6 @@ class HeapView:
         type: the Arrow type of the values.
         chunks: the values, in order of their indexes.
         starts: the index of the first value of each chunk.
-
     """
 
     __slots__ = ("chunks", "starts", "type")
@@ -81,7 +80,6 @@ class HeapView:
 
         Raises:
             LimitError: the values are together too large for one array of this type.
-
         """
         count = len(indexes)
         if count == 0:
@@ -118,10 +116,7 @@ class HeapView:
                 yield values
 
     def slice(self, first: int, count: int) -> pa.Array:
-        """``count`` values from the absolute index ``first`` on.
-
-        No copy is made when they lie in one chunk.
-        """
+        """``count`` values from the absolute index ``first`` on; a view within a chunk."""
         parts = self._slices(first, count)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
@@ -193,7 +188,6 @@ class Heap:
         next_index: the absolute index of the next value.
         merged_bytes: chunks up to this size, in bytes, are merged with any later value.
         pinned_before: chunks that begin before this index are not freed.
-
     """
 
     __slots__ = (
@@ -245,7 +239,6 @@ class Heap:
 
         Raises:
             LimitError: indexes would be 2**32 or more apart.
-
         """
         first, count = self.next_index, len(values)
         if first + count - self.first_index > INDEX_MASK:
@@ -306,10 +299,7 @@ class Heap:
         self.pinned_before = self.next_index
 
     def drop_between(self, first: int, stop: int) -> None:
-        """Drop the chunks between two absolute indexes, pinned ones included.
-
-        No cell may use their values.
-        """
+        """Drop the chunks between two absolute indexes, whose values are all unused."""
         bounds = zip(self._starts, self._chunks, strict=True)
         self._drop([n for n, (start, chunk) in enumerate(bounds) if first <= start and start + len(chunk) <= stop])
 

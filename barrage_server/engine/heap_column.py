@@ -110,20 +110,14 @@ class HeapColumn(Column):
             self._write_indexes(plan, self._append(values), undo)
 
     def overwrite(self, rows: Rows, values: pa.Array, undo: Undo) -> None:
-        """Append ``values``, set the indexes, and release the old values.
-
-        See :meth:`Column.overwrite`.
-        """
+        """Overwrite the values, and release the old ones; see :meth:`Column.overwrite`."""
         plan = ReadPlan.of(rows)
         self.check(plan, values)
         if plan.size:
             self._release(self._write_indexes(plan, self._append(values), undo))
 
     def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
-        """Overwrite the values that differ; see :meth:`Column.update`.
-
-        Interned values are compared by their indexes.
-        """
+        """Overwrite the values that differ; see :meth:`Column.update`."""
         plan = ReadPlan.of(rows)
         self.check(plan, values, order)
         if plan.size == 0:

@@ -44,7 +44,6 @@ class IndexCells(Cells):
 
     Args:
         page_bits: a page has ``2**page_bits`` cells at most.
-
     """
 
     __slots__ = ()
@@ -53,10 +52,7 @@ class IndexCells(Cells):
         super().__init__(INDEX, page_bits=page_bits)
 
     def write_run(self, plan: ReadPlan, first: int) -> None:
-        """Set the cells of a contiguous plan to consecutive indexes from ``first`` on.
-
-        No version may read these cells: old values are not recorded.
-        """
+        """Set unread cells of a contiguous plan to consecutive indexes from ``first``."""
         self.recent = None
         for page, where, begin, _, top in plan.segments(self.page_bits):
             assert isinstance(where, slice)

@@ -37,7 +37,6 @@ class Interner:
         is_active: whether equal values still get one index. Once False, it stays False, and the values are pinned in
             the heap.
         count: number of distinct values, now or when interning stopped.
-
     """
 
     __slots__ = ("_first", "_heap", "_index", "_known", "_seen", "count", "is_active")

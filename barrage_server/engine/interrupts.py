@@ -14,10 +14,7 @@ _check: Final[ContextVar[Callable[[], object] | None]] = ContextVar("interrupt",
 
 @contextmanager
 def interruptible(check: Callable[[], object]) -> Iterator[None]:
-    """Interrupt the work of the ``with`` body when ``check()`` raises.
-
-    The work ends with the error of ``check()``.
-    """
+    """End the work of the ``with`` body with the error of ``check()``, if it raises."""
     token = _check.set(check)
     try:
         yield

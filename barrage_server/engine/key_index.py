@@ -42,7 +42,6 @@ class KeyIndex:
 
     Raises:
         UnsupportedTypeError: values of one of the types cannot be keys.
-
     """
 
     def __init__(
@@ -95,7 +94,6 @@ class KeyIndex:
 
         Raises:
             LimitError: there are too many keys.
-
         """
         if len(rows) == 0:
             return
@@ -111,10 +109,7 @@ class KeyIndex:
         self._slots.insert(self._hasher(keys), rows)
 
     def remove(self, rows: Int64Array) -> None:
-        """Remove the keys of ``rows``, whose key values must still be readable.
-
-        Ignores rows that are not in the index.
-        """
+        """Remove ``rows``, whose key values must still be readable; ignore unknown rows."""
         if len(rows) == 0 or not len(self):
             return
         rows = np.unique(rows)
@@ -132,10 +127,7 @@ class KeyIndex:
                 self._slots.insert(self._hash_rows(given_up), given_up)
 
     def deduplicate(self, keys: KeyValues) -> Int64Array:
-        """The positions of the last row of each distinct key, ascending.
-
-        These are all positions if no key repeats.
-        """
+        """The positions of the last row of each distinct key, ascending."""
         everything = np.arange(keys.count, dtype=np.int64)
         if keys.count < 2 or (self.direct is not None and _is_increasing(*keys.numbers)):
             return everything

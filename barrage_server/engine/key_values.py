@@ -39,7 +39,6 @@ class KeyValues:
 
     Args:
         columns: one array per key column, of key types, all of one length.
-
     """
 
     __slots__ = ("_cells", "_hashes", "_strings", "count")
@@ -53,10 +52,7 @@ class KeyValues:
             self._add(column)
 
     def _add(self, column: pa.Array) -> None:
-        """Add a column; of a struct, its leaves.
-
-        Columns of one type always have the same leaves.
-        """
+        """Add a column; of a struct, its leaves, which are the same for all of a type."""
         kind = storage_kind(column.type)
         if kind is not StorageKind.HEAP:
             if kind is not StorageKind.NULL:  # nulls are all alike
@@ -90,10 +86,7 @@ class KeyValues:
 
     @property
     def numbers(self) -> tuple[npt.NDArray[np.int64], BoolArray | None]:
-        """The keys of one integer column as int64, and whether each is not null.
-
-        The second array is ``None`` if no key is null.
-        """
+        """The keys of one integer column, and which are not null (``None``: all)."""
         data, valid = self._cells[0]
         return data.astype(np.int64, copy=False), valid
 

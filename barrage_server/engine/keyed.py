@@ -34,10 +34,7 @@ _MOST_ROWS_TOGETHER = 10_000
 
 
 class _OverwrittenTable(RestorableTable):
-    """The base of keyed and replaced tables, which overwrite cells.
-
-    It writes only cells that differ, and collects garbage.
-    """
+    """A table that overwrites cells where they differ, and collects garbage."""
 
     def _modify(
         self,
@@ -88,10 +85,7 @@ def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
 
 
 def _together(operations: Sequence[Operation]) -> list[list[Operation]]:
-    """Group small successive upserts, to be applied as one.
-
-    The last row of a key counts in either case.
-    """
+    """Group small successive upserts: the last row of a key counts in either case."""
     found: list[list[Operation]] = []
     rows = 0
     for operation in operations:
@@ -129,7 +123,6 @@ class KeyedTable(_OverwrittenTable):
     Raises:
         KeyMismatchError: there is no key column, it is named twice, or the schema lacks it.
         UnsupportedTypeError: a column has a type that tables cannot hold, or a key column one that cannot be a key.
-
     """
 
     def __init__(
@@ -388,10 +381,7 @@ class ReplacedTable(_OverwrittenTable):
         self._rows, self._written = rows, next_key
 
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
-        """Apply the last staged content, and the rows appended to it.
-
-        Readers would not see the contents before it.
-        """
+        """Apply the last staged content, and the rows appended to it."""
         kinds = [operation.kind for operation in operations]
         first = len(kinds) - 1 - kinds[::-1].index(OperationKind.REPLACE) if OperationKind.REPLACE in kinds else 0
         before, total = self._rows, None

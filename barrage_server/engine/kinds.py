@@ -30,7 +30,6 @@ def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec
 
     Raises:
         InvalidRequestError: a subclass of it, for a wrong schema or key.
-
     """
     if spec.kind is TableKind.KEYED:
         return KeyedTable(graph, name, schema, spec.key)
@@ -44,10 +43,7 @@ def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec
 
 
 def kind_name(table: Table) -> str:
-    """The kind of a table, subclasses included.
-
-    It is a :class:`TableKind`, ``replica`` or ``derived``.
-    """
+    """The kind of a table in one word; ``replica`` or ``derived`` without a kind."""
     for base in type(table).__mro__:
         if base in _KINDS:
             return str(_KINDS[base])

@@ -17,7 +17,6 @@ class LatestViews:
 
     Attributes:
         views: the columns.
-
     """
 
     __slots__ = ("views",)

@@ -45,7 +45,6 @@ class ListenerQueue:
 
     Attributes:
         failures: the listeners of failed tables.
-
     """
 
     def __init__(self) -> None:
@@ -67,10 +66,7 @@ class ListenerQueue:
         self._untold.append(note)
 
     def tell(self) -> None:
-        """Call the queued listeners in order, one thread at a time, until none is left.
-
-        Within a listener this does nothing: a cycle that the listener runs is queued.
-        """
+        """Call the queued listeners in order; does nothing when called by a listener."""
         thread = self._thread
         if thread.tells:
             return

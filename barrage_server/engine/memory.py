@@ -38,7 +38,6 @@ class GrowingArray:
 
     Attributes:
         array: the elements. To be used as long as the size stays.
-
     """
 
     __slots__ = ("_memory", "array")
@@ -64,10 +63,7 @@ class GrowingArray:
                 self._memory.madvise(mmap.MADV_HUGEPAGE, 0, whole)
 
     def resize(self, count: int) -> None:
-        """Keep the first ``count`` elements, and fill new ones with zeros.
-
-        The previous array becomes invalid.
-        """
+        """Keep the first ``count`` elements in a new array; new elements are zero."""
         dtype, before = self.array.dtype, len(self.array)
         if self._memory is not None and count * dtype.itemsize >= _LARGE:
             del self.array

@@ -28,7 +28,6 @@ class Operation:
         kind: what is done with them.
         columns: one array per column of the table, of exactly its type, all of one length; for a deletion, one per key
             column.
-
     """
 
     kind: OperationKind

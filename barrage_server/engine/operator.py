@@ -28,7 +28,6 @@ class Change(NamedTuple):
         update: the update; empty, if the input only got other views of the same rows and values.
         before: the version before it: previous values, under the keys before it.
         after: the version after it.
-
     """
 
     update: TableUpdate
@@ -57,7 +56,6 @@ class Outcome(NamedTuple):
         update: its change; at the start, all rows are added.
         readable: the rows whose cells can be read, if these are more than ``rows``: those of a blink table that have
             left, as far as it keeps them.
-
     """
 
     rows: RowSet
@@ -101,5 +99,4 @@ class Operator(ABC):
         Args:
             changes: for each input, its change since the last call; ``None`` without one.
             inputs: the versions after the changes.
-
         """

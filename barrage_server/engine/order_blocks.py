@@ -40,7 +40,6 @@ class Blocks(NamedTuple):
         numbers: the numbers of these leaves.
         total: the number of leaves.
         longest: the leaves of a block at most.
-
     """
 
     begins: Int64Array
@@ -176,7 +175,6 @@ class Growth(NamedTuple):
             blocks: the blocks.
             rows: the rows that each is to have.
             full: which of them grow, ascending.
-
         """
         sizes = blocks.ends - blocks.begins
         longest = blocks.longest
@@ -213,7 +211,6 @@ def _make_room(numbers: list[int], lengths: list[int], block: int, count: int) -
 
     Returns:
         How many blocks behind the new ones have other numbers than before.
-
     """
     low = _page_of(numbers[block] + lengths[block] - 1)
     moved, step = 0, _STRIDE

@@ -128,7 +128,6 @@ class OrderIndex:
         Args:
             rows: the rows.
             order: their positions in ``rows``, in order.
-
         """
         self.forget_codes()
         if not rows:
@@ -318,7 +317,6 @@ class OrderIndex:
             totals: the rows that each leaf is to have.
             windows: what would be laid out without more leaves.
             came: the number of rows that have come.
-
         """
         self._credit = min(self._credit + _PACE * came, blocks.longest * SLOTS)
         others = np.setdiff1d(windows.crowded, windows.full)
@@ -342,7 +340,6 @@ class OrderIndex:
             touched: the leaves that have got rows, or have been laid out.
             written: the slots that have other rows, ascending.
             codes: give the codes of rows.
-
         """
         if codes is None:
             self._fences.forget()
@@ -419,10 +416,7 @@ class OrderIndex:
 def _search(
     low: Int64Array, high: Int64Array, key_at: Callable[[Int64Array, Int64Array], Int64Array], before: Before
 ) -> Int64Array:
-    """The first place from ``low`` whose row each new row comes before, or ``high``.
-
-    Changes ``low`` and ``high`` in place.
-    """
+    """The first place from ``low`` before ``high`` whose row each row comes before."""
     while len(open_ := np.flatnonzero(low < high)):
         middle = (low[open_] + high[open_]) >> 1
         is_before = before(open_, key_at(open_, middle))

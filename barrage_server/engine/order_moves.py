@@ -98,7 +98,6 @@ class OrderRows:
         Args:
             blocks: the blocks of the leaves.
             masks: the leaves.
-
         """
         rows = self._rows
         if rows is None:

@@ -94,7 +94,6 @@ class Places(NamedTuple):
 
         Args:
             masks: all leaves, with the rows that stay.
-
         """
         places = self
         for _ in range(_SPILLS):

@@ -41,10 +41,7 @@ _of_columns: Final[WeakKeyDictionary[Table, dict[str, Constituents]]] = WeakKeyD
 
 
 def set_constituents(made: Table, column: str, table: Table, by: tuple[str, ...], *, drop_keys: bool) -> None:
-    """Let the cells of ``column`` of ``made`` stand for constituents of ``table``.
-
-    ``made`` was computed from ``table``.
-    """
+    """Let a column of ``made``, computed from ``table``, stand for its constituents."""
     _of_columns.setdefault(made, {})[column] = Constituents(table, by, drop_keys)
 
 
@@ -96,7 +93,6 @@ class PartitionedTable:
 
         Raises:
             InvalidRequestError: there is no such column, or there are several.
-
         """
         if not isinstance(table, Table):
             raise InvalidRequestError(f"table must be a table of the engine, not {shown(table)}.")
@@ -133,7 +129,6 @@ class PartitionedTable:
 
         Raises:
             InvalidRequestError: these are no values of the key columns.
-
         """
         key = conform_key(self._keys.schema, key_values, table=self._keys.name)
         (rows,) = self._partition().constituents(key, 1)
@@ -190,10 +185,7 @@ class PartitionedTable:
         return self._transformed(self._partition().sample())
 
     def _partition(self) -> _Partition:
-        """The table that makes the rows of each key.
-
-        All partitions of the table by the same columns share it.
-        """
+        """The table that makes the rows of each key, shared by equal partitions."""
         if self._whole is None or self._whole.failure is not None:
             self._whole = self.table.operate(PartitionRows(self.key_columns))
         return cast("_Partition", self._whole)

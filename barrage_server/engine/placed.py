@@ -169,10 +169,7 @@ class PlacedView(ColumnView):
 
 
 def _ordered(rows: Int64Array) -> tuple[ReadPlan, Int64Array | None]:
-    """The plan for distinct rows in any order, and the place of each row in it.
-
-    The places are ``None`` if the rows are ascending.
-    """
+    """The plan for distinct rows in any order, and their places (``None``: in order)."""
     if bool((rows[1:] > rows[:-1]).all()):
         return ReadPlan.from_keys(rows), None
     return in_order(rows)

@@ -28,7 +28,6 @@ class Segment(NamedTuple):
         where: which cells of the page, as a slice or as int64 offsets.
         start, stop: which rows of the plan these are.
         top: one more than the highest offset.
-
     """
 
     page: int
@@ -50,7 +49,6 @@ class ReadPlan:
         in_source: of the last column whose rows have other keys in the table that has them: the mapping, and the plan
             of the rows there (of several tables: a list). For the next column.
         computed: columns that were computed for these rows, by their views. For columns computed from them.
-
     """
 
     __slots__ = (
@@ -79,10 +77,7 @@ class ReadPlan:
 
     @classmethod
     def of(cls, rows: ReadPlan | RowSet | Int64Array) -> ReadPlan:
-        """A plan for a row set, or for strictly increasing int64 row keys.
-
-        A plan is returned as it is.
-        """
+        """A plan for a row set or strictly increasing int64 row keys; a plan as it is."""
         if isinstance(rows, ReadPlan):
             return rows
         return cls.from_row_set(rows) if isinstance(rows, RowSet) else cls.from_keys(rows)
@@ -151,7 +146,6 @@ class ReadPlan:
 
         Returns:
             the positions in the plan, and which of ``keys`` are at them (a slice or positions); of equal length.
-
         """
         # No bound is last_key + 1, which may be beyond int64: the keys would be compared as floats.
         low = int(keys.searchsorted(self.first_key))

@@ -63,10 +63,7 @@ class RedirectedView(ColumnView):
 
 
 def in_order(keys: Int64Array) -> tuple[ReadPlan, Int64Array]:
-    """The plan for row keys in any order, and the place of each key in it.
-
-    Keys may repeat.
-    """
+    """The plan for row keys in any order, and the place of each key in it."""
     ordered, positions = sort_with_positions(keys)
     is_first = np.ones(len(keys), np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]

@@ -37,7 +37,6 @@ class ReplicaUpdate:
         columns: one array per column with the values of ``added``, in key order. An array of length zero leaves the
             column null in the new rows (it is not subscribed).
         modified: per column number, the rows with new values and those values.
-
     """
 
     added: RowSet
@@ -108,7 +107,6 @@ class ReplicaTable(StoredTable):
             WireFormatError: it does not fit the rows that the table has, or its arrays do not fit its rows.
             SchemaMismatchError: values are of another type than their column.
             LimitError: the values of a column are too large for one array. Nothing is applied in any of these cases.
-
         """
         self._check_lengths(update)
         self.graph.stage(self, self._normalised(update))
@@ -187,7 +185,6 @@ class ReplicaTable(StoredTable):
 
         Raises:
             SchemaMismatchError: values of another type.
-
         """
         columns: list[pa.Array] = []
         if update.added:

@@ -30,10 +30,7 @@ class RestorableTable(StoredTable):
     @property
     @abstractmethod
     def next_key(self) -> int:
-        """The state, besides the rows, that decides about later row keys.
-
-        An argument of :meth:`restore`.
-        """
+        """The state, besides the rows, that decides about later row keys."""
 
     def restore(self, content: Iterable[Sequence[pa.Array]], rows: RowSet, next_key: int, step: int) -> None:
         """Give a new, unwritten table the rows and row keys of an earlier one.
@@ -46,7 +43,6 @@ class RestorableTable(StoredTable):
 
         Raises:
             InvalidRequestError: there are not as many rows as row keys, or they do not fit.
-
         """
         taken = 0
         for batch in content:

@@ -232,10 +232,7 @@ class Restrict(Operator):
         return self._numbered(version, RowSet.flat(self._next), own, appended.numbering())
 
     def _is_out_of_order(self, update: TableUpdate) -> bool:
-        """Whether a row was removed, or inserted before others.
-
-        Consecutive keys of later rows would change.
-        """
+        """Whether a row was removed, or inserted before others."""
         return bool(update.removed) or bool(
             update.added and self._rows and update.added.first_key < self._rows.last_key
         )
@@ -291,10 +288,7 @@ class Restrict(Operator):
         return self._outcome(version, _span(numbering.first, self._next), own)
 
     def _follow_positions(self, inner: Outcome, change: Change) -> Outcome:
-        """Compare each row with the row that had its position before.
-
-        A change of hidden rows alone is then no change.
-        """
+        """Compare each row with the previous one at its position, as hidden rows change."""
         before, after = self._rows, inner.rows
         common = min(before.size, after.size)
         update, modified = inner.update, [RowSet.empty() for _ in self._shown]
@@ -330,10 +324,7 @@ class Restrict(Operator):
 
 
 def _without_values(field: pa.Field) -> pa.Field:
-    """The field with only the metadata that defines its type.
-
-    Other entries may have been computed from all rows.
-    """
+    """The field without metadata that may have been computed from all rows."""
     kept = {key: value for key, value in (field.metadata or {}).items() if key.startswith(_TYPE_METADATA)}
     bare = field.remove_metadata()
     return bare.with_metadata(kept) if kept else bare

@@ -60,7 +60,6 @@ class Slots:
 
     Args:
         hash_rows: returns the hashes of the entries with these row keys, in any order; called for entries that move.
-
     """
 
     def __init__(self, hash_rows: Callable[[Int64Array], HashArray]) -> None:
@@ -105,7 +104,6 @@ class Slots:
 
         Raises:
             LimitError: there would be too many entries.
-
         """
         if len(rows):
             dtype = np.dtype(np.uint64 if int(rows.max()) >= _END else self.rows.dtype)
@@ -171,10 +169,7 @@ class Slots:
             np.maximum.at(self._bytes, homes[away] * 8, np.minimum(reach, _FAR).astype(np.uint8))
 
     def _lay_out(self, hashes: HashArray, rows: Int64Array) -> None:
-        """Place entries into an empty part at once, in ascending order.
-
-        Each entry takes the first free slot from its home on.
-        """
+        """Place entries into an empty part, each into the first free slot from its home."""
         order = _order(hashes)
         hashes, own = hashes[order], rows[order].astype(self.rows.dtype, copy=False)
         homes = self.homes(hashes)

@@ -94,7 +94,6 @@ def positions_in_order(values: Int64Array, width: int) -> Int64Array:
     Args:
         values: int64, none negative; overwritten.
         width: bits of the largest number.
-
     """
     bits = len(values).bit_length()
     if width + bits > 63:

@@ -25,10 +25,7 @@ class _MovedError(Exception):
 
 
 class StandaloneGraph(UpdateGraph):
-    """The update graph of one table without a server.
-
-    :meth:`move` takes the table to another graph.
-    """
+    """The update graph of one table, until :meth:`move` takes it to a server's."""
 
     def __init__(self) -> None:
         super().__init__()

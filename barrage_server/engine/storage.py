@@ -88,10 +88,7 @@ def to_storage(array: pa.Array) -> pa.Array:
 
 
 def from_storage(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Convert ``array`` back to ``data_type``; the inverse of :func:`to_storage`.
-
-    Costs nothing if the types are equal.
-    """
+    """Convert ``array`` back to ``data_type``: the inverse of :func:`to_storage`."""
     if isinstance(data_type, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(data_type, from_storage(array, data_type.storage_type))
     if is_stored_as_itself(data_type):
@@ -108,10 +105,7 @@ def from_storage(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _rebuild(array: pa.Array, target: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """A list, map or struct array with converted children.
-
-    Converts only the part of the children that a slice covers.
-    """
+    """The part of a list, map or struct array in its slice, with converted children."""
     count, nulls = len(array), array.null_count
     if pat.is_struct(target):
         parts = [convert(array.field(place), field.type) for place, field in enumerate(_fields(target))]

@@ -85,10 +85,7 @@ class ColumnStore:
         expect_rows(self.columns, rows)
 
     def views(self) -> tuple[StoredView, ...]:
-        """The present columns, for a new version.
-
-        Later overwrites are recorded in the version's undo node.
-        """
+        """The present columns, for a new version, which later overwrites do not change."""
         self._loose_bytes += self.undo.nbytes
         self.undo = self.undo.start_next()
         frozen = not self._overwrites

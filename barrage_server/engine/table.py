@@ -58,7 +58,6 @@ class Table(Operable["Table"]):
         schema: column names and Arrow types, in order; or a mapping of names to types.
         key_columns: the columns whose values identify a row; empty when there are none.
         traits: the promises to subscribers.
-
     """
 
     height: int = 0
@@ -148,7 +147,6 @@ class Table(Operable["Table"]):
 
         Raises:
             UnknownColumnError: a name that the schema lacks.
-
         """
         numbers = None if columns is None else self.column_numbers(columns)
         return self._version.to_table(numbers)
@@ -205,7 +203,6 @@ class Table(Operable["Table"]):
 
         Raises:
             UnknownColumnError: a name that the schema lacks.
-
         """
         return column_numbers(self.schema, names, self.name)
 
@@ -362,7 +359,6 @@ class StoredTable(SourceTable):
         overwrites: whether cells that a version may hold can be overwritten later; see :class:`ColumnStore`.
         page_bits: rows per page of storage, as a power of two.
         interns: whether columns may store equal values of variable width once.
-
     """
 
     def __init__(

@@ -147,10 +147,7 @@ class _Parser:
         return pa.timestamp(unit, tz=zone) if name == "timestamp" else _UNITS[name](unit)
 
     def field(self) -> pa.Field:
-        """Parse ``name: type`` or ``type``, each optionally with ``not null``.
-
-        The name of list values has no meaning.
-        """
+        """Parse ``name: type`` or ``type``, each optionally with ``not null``."""
         name = "item"
         if len(self.tokens) > 1 and self.tokens[1] == ":":
             name = self.take()

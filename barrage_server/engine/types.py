@@ -137,10 +137,7 @@ def _normalise_array(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _fits(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a column of type ``target`` accepts values of type ``given``.
-
-    An extension type accepts values of its storage type, too.
-    """
+    """Whether a column of type ``target`` accepts values of type ``given``."""
     try:
         plain = plain_type(given)
     except UnsupportedTypeError:

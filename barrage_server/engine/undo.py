@@ -77,10 +77,7 @@ class Undo:
         self.nbytes += entry.nbytes
 
     def start_next(self) -> Undo:
-        """Attach and return the node of the version that is made now.
-
-        Nothing may be recorded in this node afterwards.
-        """
+        """Attach and return the next version's node. Record nothing here afterwards."""
         self.next = Undo(self.number + 1)
         return self.next
 
@@ -295,7 +292,6 @@ def restore(
 
     Returns:
         ``valid``, changed in place, or made when it was ``None`` and is needed.
-
     """
     for entry in entries:
         valid = entry.put_back(plan, data, valid)

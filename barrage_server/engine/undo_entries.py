@@ -37,7 +37,6 @@ class UndoEntry:
         keys: row keys, strictly increasing int64.
         data: the old cells, one per key.
         valid: whether the cells held a value (bool, one per key); ``None`` when all did.
-
     """
 
     column: int
@@ -61,7 +60,6 @@ class UndoEntry:
 
         Returns:
             ``valid``, changed in place, or made when it was ``None`` and is needed.
-
         """
         positions, chosen = plan.locate(self.keys)
         if len(positions) == 0:
@@ -104,10 +102,7 @@ class DenseEntry:
         return self.data.nbytes + self.known.nbytes + (0 if self.valid is None else self.valid.nbytes)
 
     def absorb(self, entry: UndoEntry) -> UndoEntry | None:
-        """Add newer values; returns the values outside of the range.
-
-        One thread at a time may call this.
-        """
+        """Add newer values, by one thread at a time; returns those outside of the range."""
         low = int(entry.keys.searchsorted(self.first))
         high = int(entry.keys.searchsorted(self.first + (len(self.known) - 1), "right"))
         places = entry.keys[low:high] - self.first

@@ -42,7 +42,6 @@ class TableUpdate:
         shifted: how the keys of the rows that stayed have moved.
         modified: for each column of the table, the rows with a new value, in the key space after the update; disjoint
             from ``added``.
-
     """
 
     added: RowSet
@@ -62,7 +61,6 @@ class TableUpdate:
         Args:
             added: keys of the rows, after the update.
             column_count: columns of the table.
-
         """
         return cls(added, RowSet.empty(), RowSetShiftData.empty(), (RowSet.empty(),) * column_count)
 
@@ -164,10 +162,7 @@ def coalesce_all(updates: Sequence[TableUpdate], after: RowSet) -> tuple[TableUp
 
 
 def _coalesce_unshifted(updates: Sequence[TableUpdate]) -> TableUpdate:
-    """Coalesce updates without shifts, which need no row set.
-
-    Joins neighbours first, because they are small.
-    """
+    """Coalesce updates without shifts, neighbours first, because they are small."""
     level = list(updates)
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
@@ -291,7 +286,6 @@ def earlier_node(step: int, row_set: RowSet, update: TableUpdate, end: UpdateNod
         row_set: the row set at that step.
         update: all changes after it, up to and including ``end``.
         end: a node of the table's history.
-
     """
     node = UpdateNode(step, row_set, TableUpdate.empty(len(update.modified)))
     node._coalesced = (end, update)

@@ -106,7 +106,6 @@ def concatenated(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array
 
     Raises:
         LimitError: they are together too large for one array.
-
     """
     if len(arrays) == 1:
         return arrays[0]

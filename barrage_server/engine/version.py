@@ -89,7 +89,6 @@ class TableVersion:
         Raises:
             LimitError: the values of a column are together too large for one array; read fewer rows.
             RowSetError: ``rows`` has row keys that were never written.
-
         """
         plan = ReadPlan.from_row_set(rows)
         views = self._views
@@ -109,7 +108,6 @@ class TableVersion:
         Raises:
             InvalidRequestError: ``rows_per_batch`` is not positive.
             LimitError: the values of a column are too large for one array even in one batch.
-
         """
         if rows_per_batch < 1:
             raise InvalidRequestError(f"A batch needs at least one row, not {rows_per_batch}.")

@@ -43,7 +43,6 @@ class ColumnView(ABC):
             RowSetError: there are row keys without values.
             LimitError: the values are together too large for one array.
             BarrageError: the values cannot be read from their storage. It ends the stream that reads them.
-
         """
 
     @abstractmethod
@@ -66,7 +65,6 @@ class StoredView(ColumnView):
         cursor: the values overwritten since.
         slots: the slots of the rows; ``None``: cells are addressed by row key.
         is_frozen: whether cells are never overwritten.
-
     """
 
     __slots__ = ("_cursor", "_slots", "_snapshot", "is_frozen", "type")
@@ -101,10 +99,7 @@ class StoredView(ColumnView):
 
 
 def _in_slots(plan: ReadPlan, slots: RowSlots) -> tuple[ReadPlan, Int64Array | None]:
-    """The slots of the rows of ``plan``, and the position of each row among them.
-
-    Computed once for all columns.
-    """
+    """The slots of a plan's rows, and the position of each row, once for all columns."""
     known = plan.in_slots
     if known is None or known[0] is not slots:
         cells, order = slots.plan(plan.rows)

@@ -35,7 +35,6 @@ class WindowArrays:
 
     Args:
         schema: the columns, of types that :meth:`suits`.
-
     """
 
     __slots__ = ("_rows", "_schema", "arrays")

@@ -195,7 +195,6 @@ def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
 
     Raises:
         JournalError: it is damaged, or belongs to another data directory.
-
     """
     for name in state.names():
         if name.startswith(_PARTIAL):
@@ -230,7 +229,6 @@ def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Arra
 
     Raises:
         JournalError: a file is missing or damaged.
-
     """
     first = saved.row_set.first_key if saved.row_set and saved.table.spec.kind in _GROWING else 0
     for piece in saved.pieces:

@@ -169,7 +169,6 @@ def read_rows(
 
     Raises:
         JournalError: a file is missing or damaged.
-
     """
     stored = [storage_type(field.type) for field in schema]
     try:

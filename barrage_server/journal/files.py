@@ -117,10 +117,7 @@ class Directory(ABC):
             file.close()
 
     def replace(self, name: str, parts: Sequence[Buffer]) -> None:
-        """Atomically replace the content of a file, and sync file and name.
-
-        The new content is first written to ``name`` with the ending :data:`NEW`.
-        """
+        """Atomically replace a file, by way of ``name`` with the ending :data:`NEW`."""
         self.remove(name + NEW)
         self.write(name + NEW, parts)
         self.rename(name + NEW, name)
@@ -216,7 +213,6 @@ class OsDirectory(Directory):
 
         Raises:
             AlreadyExistsError: another process has it.
-
         """
         return DirectoryLock(self.path / _LOCK)
 

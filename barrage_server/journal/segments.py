@@ -250,10 +250,7 @@ def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
 
 
 def _cut(directory: Directory, name: str, size: int) -> None:
-    """Cut a segment, and keep its file even without a record.
-
-    A checkpoint may begin with the segment.
-    """
+    """Cut a segment, and keep its file: a checkpoint may begin with it."""
     file = directory.open(name)
     try:
         file.truncate(size)

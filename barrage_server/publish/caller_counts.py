@@ -9,18 +9,12 @@ __all__ = ["CallerCounts", "share_of_one"]
 
 
 def share_of_one(limit: int) -> int:
-    """The most of ``limit`` that one caller may have, at least 1.
-
-    A tenth is reserved for other callers.
-    """
+    """The most that one caller may have: ``limit`` less a tenth for others."""
     return max(1, limit - limit // 10)
 
 
 class CallerCounts:
-    """A number for each caller, without memory for callers whose number is 0.
-
-    Not thread-safe.
-    """
+    """A number for each caller; 0 takes no memory. Not thread-safe."""
 
     def __init__(self) -> None:
         self._numbers: Counter[Hashable] = Counter()

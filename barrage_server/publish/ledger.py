@@ -189,10 +189,7 @@ class Ledger:
         self._find: Callable[[str], object] | None = None
 
     def watch(self, find: Callable[[str], object]) -> None:
-        """Tie entries to the tables that ``find`` returns by name.
-
-        ``find`` must not call the ledger.
-        """
+        """Tie entries to the tables of ``find(name)``, which must not call the ledger."""
         self._find = find
 
     def last(self, publisher: str, table: str) -> int | None:
@@ -216,10 +213,7 @@ class Ledger:
             return name is not None and epoch in name.earlier
 
     def check(self, identity: Identity, *, takeover: bool = False) -> None:
-        """Raise FencedError unless ``identity`` may commit.
-
-        With ``takeover`` a new epoch may commit, too.
-        """
+        """Raise FencedError unless ``identity`` may commit, or ``takeover`` allows it."""
         with self._lock:
             self._check(identity, takeover=takeover)
 
@@ -234,7 +228,6 @@ class Ledger:
         Raises:
             FencedError: the name belongs to another user, or another epoch has it.
             LimitError: there is no room for another publisher.
-
         """
         with self._lock:
             self._expire(now)

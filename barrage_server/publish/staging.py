@@ -86,7 +86,6 @@ class StagingStatistics:
         rows: rows under them.
         nbytes: Arrow bytes under them.
         expired: tokens that have expired since the server started.
-
     """
 
     entries: int
@@ -115,7 +114,6 @@ class StagingArea:
 
         Raises:
             LimitError: too many entries are open.
-
         """
         with self._lock:
             self._reclaim(now, lambda: len(self._entries) < self.limits.entries)
@@ -178,7 +176,6 @@ class StagingArea:
 
         Raises:
             PublishError: another number of rows arrived, or the token has expired. The entry is dropped.
-
         """
         with self._lock:
             entry = self._entry(token)
@@ -190,10 +187,7 @@ class StagingArea:
             return StageResult(token, rows)
 
     def drop(self, tokens: Iterable[str], principal: str | None = None) -> int:
-        """Drop the entries of ``tokens``; returns the number of known ones.
-
-        With ``principal`` only entries of this user are known.
-        """
+        """Drop the entries of ``tokens`` (of ``principal`` only); returns their number."""
         with self._lock:
             return sum(self._remove(token) for token in self._known(tokens, principal))
 
@@ -214,10 +208,7 @@ class StagingArea:
             return sum(self._remove(token) for token in self._staged_as(publisher, table, principal, is_over))
 
     def keep(self, tokens: Iterable[str], now: float, principal: str = "") -> int:
-        """Count the entries of ``tokens`` as changed now; returns their number.
-
-        This delays their expiry.
-        """
+        """Delay the expiry of the entries of ``tokens``; returns their number."""
         with self._lock:
             return self._touch(self._known(tokens, principal), now)
 
@@ -242,7 +233,6 @@ class StagingArea:
         Raises:
             PublishError: one is unknown (expired, or the server was restarted), is not sealed, is named twice, or was
                 staged for something else.
-
         """
         if len(set(tokens)) != len(tokens):
             raise PublishError("A staging token is named twice in one commit; name each once.")
