@@ -40,7 +40,7 @@ Pages = Mapping[int, Any]  # by number: arrays of cells, or what reads like one
 MAX_PAGE_BITS = 20
 MIN_PAGE_CELLS = 1024
 _NO_KEY = 1 << 63
-# Cells of which a second copy is kept until others are written: how many at least, and bytes at most.
+# A write is cached from this number of cells on, up to this number of bytes.
 _FEWEST_RECENT, _MOST_RECENT = 64, 1 << 20
 
 

@@ -18,7 +18,7 @@ __all__ = ["FEW_EQUAL", "Column", "ColumnSnapshot", "Rows"]
 Rows: TypeAlias = ReadPlan | RowSet | Int64Array
 
 FEW_EQUAL = 0.9
-"""From this part of the cells on that an update changes, all are written: leaving out some costs more."""
+"""The share of changed cells from which an update writes all cells, which then costs less."""
 
 
 class ColumnSnapshot(ABC):

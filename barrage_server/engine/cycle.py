@@ -27,7 +27,7 @@ class Commit:
 
     Attributes:
         operations: the operations, in order.
-        notes: what happens with them.
+        notes: the events that happen with them.
         error: the error for the publisher; ``None`` on success.
         is_done: whether it was applied, or refused.
         position: the position of its last record in the graph's log; 0 for none.
@@ -54,7 +54,7 @@ class Cycle:
     Attributes:
         step: its number.
         updates: the updates of changed tables.
-        repointed: the tables that did not, but have other views of the same rows.
+        repointed: the unchanged tables with other views of the same rows.
         failed: the tables that failed.
         interrupt: an interrupt of the program during the cycle.
     """
@@ -188,8 +188,7 @@ class Cycle:
             self._fail(table, error)
 
     def _fail(self, table: Table, error: BaseException) -> None:
-        # Cells may be half written: no reader sees them (versions patch from the undo records), and no writer may go
-        # on.
+        # Cells may be half written. Readers do not see them, because of the undo records; later writes must not happen.
         table.fail(error)
         self.updates.pop(table, None)
         self.failed.append(table)

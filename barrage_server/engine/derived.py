@@ -23,7 +23,7 @@ from barrage_server.rowset import RowSet
 __all__ = ["DerivedTable", "check_one_graph"]
 
 _LEAST_SHARE: Final = 0.05
-"""Of the seconds of a cycle, what each table may take, whatever others took."""
+"""The share of a cycle's seconds that each table may take in any case."""
 
 
 class DerivedTable(Table):
@@ -31,8 +31,8 @@ class DerivedTable(Table):
 
     Its content is computed at its construction, from versions of the parents, while they keep changing. It follows them
     once the graph has attached it: in each cycle in which a parent changed, the graph calls :meth:`follow` once, after
-    all parents. A parent that does not tick is read as it is now, even if it takes rows later: an upload that gets a
-    name may. The operator was made for a parent that stays.
+    all parents. A parent that does not tick is always read as it was at construction, even if it takes rows later, as
+    a named upload may: the operator was made for a constant parent.
 
     Args:
         parents: the inputs of the operator, in order.
@@ -43,10 +43,10 @@ class DerivedTable(Table):
         traits: the promises to subscribers.
 
     Attributes:
-        cycles: how often it has followed its parents.
+        cycles: the number of cycles in which it has followed its parents.
         changed_rows: rows that these cycles added, removed and modified.
-        seconds: what they took, by the graph's clock; 0 without one.
-        most_seconds: what a cycle may take for all tables with such a bound: the one that goes beyond fails. Each may
+        seconds: the duration of these cycles, by the graph's clock; 0 without one.
+        most_seconds: the time of a cycle for all tables with such a bound; the table that exceeds it fails. Each may
             take a twentieth of it in any case.
 
     Raises:

@@ -33,7 +33,7 @@ from barrage_server.public import public
 
 __all__ = ["UpdateGraph"]
 
-# Rows and attempts up to which a table catches up beside running cycles while it is attached.
+# A new table catches up beside running cycles until this few rows are missing, or this often.
 _FEW_ROWS: Final = 10_000
 _MOST_ROUNDS: Final = 10
 
@@ -76,7 +76,7 @@ class UpdateGraph:
         self._turn = threading.Condition(self._lock)
         self._sleepers = 0  # threads that wait for their turn
         self._holder: object = None  # the identity of the thread that runs a cycle, or attaches a table
-        self._adopts_at: int | None = None  # the step from which on tables follow that this turn makes
+        self._adopts_at: int | None = None  # the step from which tables made in this turn follow
         self._halted = False  # whether only the main thread may have a turn
         self._waiting: list[Commit] = []
         self._running: list[Commit] = []
@@ -426,7 +426,7 @@ class UpdateGraph:
             try:
                 while self._must_wait() and not commit.is_done:
                     self._sleep()
-            except BaseException:  # Ctrl-C: rows that no thread has taken up are not applied
+            except BaseException:  # Ctrl-C: rows that no cycle has yet are not applied
                 if commit in self._waiting:
                     self._waiting.remove(commit)
                 raise

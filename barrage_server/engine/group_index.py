@@ -21,12 +21,13 @@ __all__ = ["GroupIndex", "pack_rows"]
 
 _BLOCK = 1 << 16
 _FEW = 256
-"""Texts fewer than these are looked up one by one."""
+"""Fewer texts than this are looked up one by one."""
 _TEXTS = 1 << 13
-"""Texts that are encoded at a time."""
+"""Texts encoded at a time."""
 _MANY = _TEXTS // 4
-"""Different values among them from which on each row is hashed by itself. A client can make texts with equal hashes in
-Arrow, and the time that these take together is the square of their number.
+"""Distinct values among these from which each row is hashed by itself.
+
+A client can choose texts with equal hashes in Arrow; their encoding takes quadratic time.
 """
 
 

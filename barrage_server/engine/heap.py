@@ -40,10 +40,10 @@ MAX_CHUNK_ROWS = 1 << 18
 READ_ROWS = 1 << 16
 MAX_CHUNK_BYTES = 32 << 20
 
-# What it costs, in tens of nanoseconds, to slice one run of values, and to take from a chunk: per row and per call.
+# Costs in tens of nanoseconds: of slicing one run of values, and of a take from a chunk, per row and per call.
 _SLICE_COST, _TAKE_ROW_COST, _TAKE_COST = 60, 5, 600
 
-# Rows up to which adjacent ones are not searched for.
+# Up to this number of rows, runs of adjacent values are not searched for.
 _FEW_ROWS = 1024
 
 # Garbage that is not collected: bytes, and percent of the bytes in use.
@@ -132,9 +132,8 @@ class HeapView:
 
     def _pick(self, indexes: IndexArray) -> pa.Array:
         base = self.starts[0]
-        few = len(indexes) <= _FEW_ROWS or len(indexes) > len(
-            self.chunks[0]
-        )  # rows, or values that come again and again
+        # few rows, or values that repeat
+        few = len(indexes) <= _FEW_ROWS or len(indexes) > len(self.chunks[0])
         if few and len(self.chunks) == 1 and not pat.is_nested(self.type):
             return take(self.chunks[0], indexes - INDEX.type(base & INDEX_MASK))
         wanted = (indexes - INDEX.type(base & INDEX_MASK)).astype(np.int64)  # modulo 2**32
@@ -184,7 +183,7 @@ class Heap:
 
     Attributes:
         nbytes: bytes of all chunks.
-        garbage: about how many of them belong to released values.
+        garbage: an estimate of the bytes of released values.
         next_index: the absolute index of the next value.
         merged_bytes: chunks up to this size, in bytes, are merged with any later value.
         pinned_before: chunks that begin before this index are not freed.

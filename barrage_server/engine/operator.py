@@ -25,9 +25,9 @@ class Change(NamedTuple):
     """The change of one input.
 
     Attributes:
-        update: the update; empty, if the input only got other views of the same rows and values.
-        before: the version before it: previous values, under the keys before it.
-        after: the version after it.
+        update: the update; empty if only the views of the input have changed, and not its values.
+        before: the version before the update, with the previous keys.
+        after: the version after the update.
     """
 
     update: TableUpdate
@@ -54,8 +54,8 @@ class Outcome(NamedTuple):
         rows: its row keys.
         views: its columns, which may be those of an input.
         update: its change; at the start, all rows are added.
-        readable: the rows whose cells can be read, if these are more than ``rows``: those of a blink table that have
-            left, as far as it keeps them.
+        readable: the rows whose cells can be read, if these are more than ``rows``, such as the history of a blink
+            table.
     """
 
     rows: RowSet

@@ -18,18 +18,18 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["LEAVES", "Blocks", "Growth"]
 
 LEAVES: Final = 1 << 12
-"""Leaves of a block at most: what a cycle rewrites at least when a block is full."""
+"""The most leaves of a block, and the least that a cycle rewrites when a block is full."""
 _MIDDLE: Final = 1 << (40 - BITS)
-"""The number of the first leaf in the beginning, so that numbers are free on both sides."""
+"""The initial number of the first leaf, with free numbers on both sides."""
 _PAGE: Final = 1 << (MAX_PAGE_BITS - BITS)
-"""Leaves whose row keys share a page of cells. Blocks begin a page, so that cells are not reserved between them."""
+"""Leaves per page of cells. A block begins with a page, so that no cells are reserved between blocks."""
 _STRIDE: Final = 256 * _PAGE
 _FRONT_STRIDE: Final = 8 * _PAGE
-"""From a block to the next one behind it, and to a new one in front of all, where fewer numbers are free."""
+"""Numbers between blocks: to a new block behind, and to a new block in front, where fewer numbers are free."""
 _FEWEST: Final = 4 * _PAGE
-"""Numbers from block to block that renumbering leaves at least."""
+"""The least distance in numbers between blocks after renumbering."""
 _LOAD: Final = 0.57
-"""Rows per slot of a block that has grown."""
+"""Rows per slot of a block after growth."""
 
 
 class Blocks(NamedTuple):

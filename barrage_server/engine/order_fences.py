@@ -17,12 +17,12 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["Codes", "CodesOf", "Fences", "OrderCodes"]
 
 Codes: TypeAlias = Sequence[npt.NDArray[Any]]
-"""Arrays of one length, of integers: the codes of some rows, those that count most first.
+"""The codes of some rows: integer arrays of one length, the most significant first.
 
-A row whose codes are smaller than another's comes before it. One with equal codes may come before it or behind it.
+Rows with smaller codes come before rows with larger codes. Rows with equal codes are in any order.
 """
 CodesOf: TypeAlias = Callable[[Int64Array], Codes]
-"""Gives the codes of rows, by their keys in any order."""
+"""Computes the codes of rows from their keys, in any order."""
 
 
 class OrderCodes(NamedTuple):

@@ -45,13 +45,13 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["Before", "Moves", "OrderIndex"]
 
 Before: TypeAlias = Callable[[Int64Array, Int64Array], npt.NDArray[np.bool_]]
-"""Says of new rows, by their positions, whether each comes before one of the rows that are there, by their keys."""
+"""Whether each new row, given by its position, comes before a placed row, given by its key."""
 
 _BLOCK: Final = 1 << 16
 _EARLY: Final = 0.72
-"""Rows per slot of a block from which on it may get more leaves before it must."""
+"""Rows per slot from which a block may get more leaves early."""
 _PACE: Final = 12
-"""Rows that such growth moves, for each row that comes: blocks that fill up at the same time grow one by one."""
+"""Rows that early growth may move for each new row, so that blocks filling up together grow one by one."""
 
 MAP_SCHEMA: Final = pa.schema([("row", pa.int64())])
 

@@ -15,9 +15,9 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["Moves", "OrderRows"]
 
 _FEW: Final = 1 << 18
-"""Slots that have changed, up to which they are kept in any case."""
+"""Up to this number of changed slots, changes are kept in any case."""
 _PER_LEAF: Final = 2
-"""Slots that have changed for each leaf, from which on all leaves are looked at instead."""
+"""Changed slots per leaf from which the row set is made from all leaves instead."""
 
 
 class Moves:

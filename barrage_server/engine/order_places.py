@@ -17,7 +17,7 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["Fitted", "Places"]
 
 _SPILLS: Final = 4
-"""Free leaves that rows at the end of one are spread over."""
+"""The most free leaves over which rows at the end of a leaf are spread."""
 
 _BoolArray = npt.NDArray[np.bool_]
 

@@ -20,26 +20,26 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["FILLED", "Hot", "Windows", "lay_out", "ranges", "windows_of"]
 
 FILLED: Final = 22
-"""Rows of a leaf in the beginning."""
+"""Rows per leaf in a new order."""
 _PACKED: Final = 28
-"""Rows of a leaf that is made for rows behind all others, or beside a place where more are expected."""
+"""Rows per leaf behind all others, or beside a place where more rows are expected."""
 _DENSE, _SPARSE, _STEP = 0.95, 0.75, 0.012
-"""Rows per slot after a window was spread: in the smallest ones, at least, and what each doubling takes away."""
+"""Rows per slot of a spread window: in the smallest windows, the minimum, and the decrease per doubling."""
 _FEW_LEAVES: Final = 64
 _THIN: Final = 8
-"""Slots per row from which on all rows are laid out anew."""
+"""Slots per row from which all rows are laid out again."""
 _HOT: Final = 4
-"""Rows that come in one place at once, from which on more are expected there."""
+"""Rows in one place at once from which more are expected there."""
 _CYCLES: Final = 4
-"""Cycles with as many rows in one place for which the free leaves behind them are to last."""
+"""Cycles for which the free leaves behind such a place should last."""
 _HOT_LEVELS: Final = 8
-"""Doublings of a window at most, to leave that much room."""
+"""The most doublings of a window to leave that much room."""
 _REACH: Final = 8
-"""Leaves, with free ones among them, that an overflow is packed into."""
+"""The most leaves, free ones included, into which an overflow is packed."""
 _TRIES: Final = 3
 
 Runs: TypeAlias = tuple[Int64Array, Int64Array]
-"""The first ones of runs of leaves, and those behind the last ones."""
+"""Runs of leaves: the first leaf of each, and the leaf behind its last."""
 _NONE: Final = np.zeros(0, np.int64)
 
 

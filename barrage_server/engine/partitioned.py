@@ -37,7 +37,7 @@ class Constituents(NamedTuple):
 
 
 _of_columns: Final[WeakKeyDictionary[Table, dict[str, Constituents]]] = WeakKeyDictionary()
-"""The columns of constituents that tables have; a table keeps the one that it was made of alive anyway."""
+"""The columns of constituents of each table."""
 
 
 def set_constituents(made: Table, column: str, table: Table, by: tuple[str, ...], *, drop_keys: bool) -> None:

@@ -44,11 +44,11 @@ class ReadPlan:
         size: number of rows.
         first_key: the lowest row key (0 for no rows).
         last_key: the highest row key (-1 for no rows).
-        in_slots: of the last column that has its cells in slots: the mapping, the plan of the slots, and where among
-            them each row is (``None``: in the same order). For the next column.
-        in_source: of the last column whose rows have other keys in the table that has them: the mapping, and the plan
-            of the rows there (of several tables: a list). For the next column.
-        computed: columns that were computed for these rows, by their views. For columns computed from them.
+        in_slots: a cache for columns with cells in slots: the mapping, the plan of the slots, and the position of each
+            row among them (``None``: in the same order).
+        in_source: a cache for columns whose rows have other keys in their source table: the mapping, and the plan of
+            the rows there (a list for several tables).
+        computed: a cache of columns computed for these rows, by view.
     """
 
     __slots__ = (

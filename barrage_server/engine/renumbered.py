@@ -18,7 +18,7 @@ __all__ = ["AppendedRows", "Numbering", "RenumberedView", "own_values"]
 
 _LEAST_TAIL: Final = 1 << 10
 _MOST_TAIL: Final = 1 << 16
-"""Rows that are listed before they become a part of the row set: at most 512 KiB."""
+"""The most rows in the array, 512 KiB; beyond, they become part of the row set."""
 _NO_KEYS: Final[Int64Array] = np.empty(0, np.int64)
 
 

@@ -31,7 +31,7 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["RestrictedTable", "Restriction", "restrict", "source_of"]
 
 _TYPE_METADATA: Final = (b"deephaven:", b"ARROW:extension:")
-"""Prefixes of the keys of metadata that says what type a column has."""
+"""Prefixes of metadata keys that define the type of a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Restrict(Operator):
         by_position: bool = False,
         keeps_keys: bool = False,
     ) -> None:
-        # metadata of the schema may speak of all columns and rows, as that of pandas does
+        # metadata of the schema may describe hidden columns and rows, as pandas' metadata does
         is_whole = predicate is None and len(shown) == len(schema)
         fields = [schema.field(number) for number in shown]
         if predicate is not None:
@@ -174,10 +174,10 @@ class Restrict(Operator):
         self._keeps_history = keeps_history
         self._by_position = by_position
         self._keeps_keys = keeps_keys
-        self._rows = RowSet.empty()  # in keys of the input, as the next one
+        self._rows = RowSet.empty()  # in keys of the input, as is _readable
         self._readable = RowSet.empty()
-        self._appended: AppendedRows | None = None  # all rows, as long as rows have only come behind all others
-        self._placed: PlacedRows | None = None  # of kept keys, once a row has left, or come before others
+        self._appended: AppendedRows | None = None  # all rows, while rows are only appended
+        self._placed: PlacedRows | None = None  # with keeps_keys: all rows, once one was removed or inserted
         self._next = 0
         self.readable = RowSet.empty()
 

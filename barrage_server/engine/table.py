@@ -61,11 +61,11 @@ class Table(Operable["Table"]):
     """
 
     height: int = 0
-    """The longest way from here to a source table, in parents."""
+    """The length of the longest path to a source table, in parents."""
     parents: tuple[Table, ...] = ()
     """The tables that this one is computed from."""
     is_refreshing: bool = True
-    """Whether it may change. What is computed from tables that never do never changes either."""
+    """Whether the table may change. Tables computed only from constant tables are constant, too."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ CellArray: TypeAlias = npt.NDArray[Any]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _LEAST_DENSE: Final = 4096
-"""Rows that a dense entry has at least."""
+"""The least number of rows of a dense entry."""
 _KEY_BYTES: Final = 8
 
 

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _MANY_NODES: Final = 8
-"""Updates whose coalesced form is kept for further readers at the node where they begin."""
+"""The result of coalescing more updates than this is cached for later readers."""
 
 
 @public
@@ -228,7 +228,7 @@ def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
         rest, is_unshifted = _between(reached, end)
         if is_unshifted:
             joined = _coalesce_unshifted(rest)
-            if reached is not start and len(rest) > _MANY_NODES:  # others have come as far: folds end at one node
+            if reached is not start and len(rest) > _MANY_NODES:  # other readers start at that node, too
                 reached._coalesced = (end, joined)
             rest = [joined]
         for update in rest:

@@ -20,7 +20,7 @@ from barrage_server.rowset import RowSet
 __all__ = ["FEW_ROWS", "TableVersion", "shared_values"]
 
 FEW_ROWS: Final = 1024
-"""Rows up to which the tables that are computed from one share what they read of an update."""
+"""Up to this number of rows, tables computed from one table share the values of an update."""
 _SHARED: Final = 4
 
 

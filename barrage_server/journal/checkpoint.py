@@ -36,7 +36,7 @@ _MANIFEST: Final = "manifest.json"
 _PARTIAL: Final = "partial-"
 _GROWING: Final = (TableKind.APPEND, TableKind.RING)
 _MOST_PIECES: Final = 32
-"""Pieces of a table from which on it is written as one again."""
+"""The number of pieces from which a table is written as one piece again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from barrage_server.journal.files import Directory, JournalFile
 __all__ = ["is_kept_by_parquet", "read_rows", "write_rows"]
 
 GROUP_ROWS: Final = 1 << 16
-"""Rows of a row group: as many as a table is read in at a time."""
+"""Rows of a row group, which is also the number of rows read at a time."""
 _PARQUET: Final = ".parquet"
 _ARROW: Final = ".arrow"
 

@@ -16,7 +16,7 @@ from barrage_server.errors import AlreadyExistsError
 __all__ = ["NEW", "Buffer", "Directory", "JournalFile", "OsDirectory"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Bytes, or what has the buffer protocol."""
+"""Bytes, in any type with the buffer protocol."""
 
 NEW: Final = ".new"
 """The ending of a file that will replace another one."""

@@ -28,9 +28,9 @@ MALFORMED: Final = (
     OSError,  # of pyarrow
     BarrageError,
 )
-"""Errors of code that is given JSON of another form, or values out of their range."""
+"""Errors of code that reads JSON of another form, or values out of range."""
 _LIMIT: Final = 1 << 62
-"""Numbers, steps, ids and row keys are below; so are sums of a few."""
+"""The bound of numbers, steps, ids and row keys, and of sums of a few of them."""
 
 
 def whole_number(value: object) -> int:

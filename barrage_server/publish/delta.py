@@ -30,7 +30,7 @@ __all__ = ["CheckNew", "Part", "TableStore", "Target", "apply_rows", "publish_pa
 
 
 CheckNew: TypeAlias = Callable[[Mapping[str, pa.Schema]], object]
-"""Raises when a publisher may not make tables of these names and schemas, all of which one commit makes."""
+"""Raises if a publisher may not create tables with these names and schemas, all in one commit."""
 
 
 class TableStore(Protocol):

@@ -18,7 +18,7 @@ LEDGER_SECONDS: Final = 30 * 86_400.0
 """Seconds after its last commit for which a publisher is remembered."""
 _SINGLE_SECONDS: Final = 3_600.0
 _RETRY_SECONDS: Final = 900.0
-"""Seconds for which a single write may repeat its commit: three times what a sink waits for its server."""
+"""Seconds for which a single write may repeat its commit: three times a sink's wait for its server."""
 _EARLIER: Final = 100
 """Earlier epochs of one publisher that are remembered."""
 
@@ -93,7 +93,7 @@ class _Key(NamedTuple):
 
 class _Held(NamedTuple):
     entry: LedgerEntry
-    table: object  # the table itself, not its name: a later table of that name is another one
+    table: object  # the table itself: a later table may have the same name
 
 
 @dataclass(slots=True)
