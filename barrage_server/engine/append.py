@@ -161,8 +161,6 @@ class RingTable(_BoundedTable):
 class BlinkTable(_BoundedTable):
     """A table whose rows live for one cycle; the next cycle removes them.
 
-    This happens whether or not the next cycle adds rows.
-
     The last ``history`` rows stay readable for subscribers that look less often than the table blinks, so that they
     miss none. Row keys count up from 0.
 
@@ -170,7 +168,7 @@ class BlinkTable(_BoundedTable):
         graph: the update graph whose cycles move this table.
         name: its name in messages and logs.
         schema: column names and Arrow types, in order; or a mapping of names to types.
-        history: rows that stay readable, at least one; those of the last cycle do in any case.
+        history: rows that stay readable, at least one; all rows of the last cycle do in any case.
         is_input: whether clients of Deephaven may write to it.
 
     Raises:

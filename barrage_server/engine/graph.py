@@ -98,7 +98,7 @@ class UpdateGraph:
     def keep_log(self, log: CycleLog, step: int) -> None:
         """Write every later cycle into ``log``; the next one is ``step + 1``.
 
-        For the time before any table is written to.
+        Call it before any table is written to.
         """
         with self._alone():
             self._runner.step = max(self._runner.step, step)
@@ -129,9 +129,6 @@ class UpdateGraph:
 
         Waits up to ``seconds`` for a running cycle to end. The interpreter kills a thread that returns from Arrow after
         the interpreter's end, which can abort the process; a blocked thread does not return.
-
-        Waits for a cycle that runs, up to ``seconds``. A thread that returns from Arrow into an interpreter that has
-        ended is ended by force, and that can abort the process: it must wait before.
         """
         with self._lock:
             self._halted = True
@@ -153,8 +150,6 @@ class UpdateGraph:
 
         A running cycle completes, and reading still works. Does not wait, and may be called repeatedly, from any
         thread, listeners included. The first reason is kept.
-
-        Does not wait, and may be called repeatedly, from any thread, listeners included. The first reason is kept.
 
         Args:
             reason: why, as the end of the sentence "Table 't' cannot be written: ...".
@@ -248,9 +243,6 @@ class UpdateGraph:
 
         They begin with the versions that the turn has led to so far, which within a cycle are not visible yet. Each
         parent must be a table that the cycle has computed already or does not change.
-
-        They begin with what the turn has led to so far: within a cycle the versions that are not visible yet. Their
-        parents must be among the tables that the cycle has computed, or does not change.
 
         Args:
             step: the step of these versions.

@@ -57,8 +57,9 @@ class PartitionedTable:
     ``table.partition_by(by)`` makes one. Constituents follow the whole table: a row that is added to it is added to the
     constituent of its key. They are made when they are asked for, and each follows in the cycles that change its rows.
 
-    >>> by_sym = trades.partition_by("sym") >>> acme = by_sym.get_constituent("ACME") >>> latest =
-    by_sym.transform(lambda table: table.tail(10))
+    >>> by_sym = trades.partition_by("sym")
+    >>> acme = by_sym.get_constituent("ACME")
+    >>> latest = by_sym.transform(lambda table: table.tail(10))
 
     Attributes:
         table: the whole table.

@@ -116,20 +116,17 @@ def table(
     It ticks like any other table: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
     ``client.publish_live`` keeps a table of another server equal to it.
 
-    It ticks like any other: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
-    ``client.publish_live`` keeps a table of another server equal to it.
-
     >>> quotes = server.add_table("quotes", bs.table(frame, key="sym"))
     >>> quotes.upsert({"sym": ["A"], "price": [1.5]})
 
     Args:
         rows: a data frame, a pyarrow table, or a mapping of column names to values.
-        key: key columns: the table is a keyed one, and the last row of each key wins. Without, rows are appended.
-        schema: names and types of the columns; those of ``rows`` when None.
-        capacity: rows that are kept: the table is a ring.
-        name: what messages and logs call it until it is served.
-        graph: the update graph that it belongs to: ``server.graph``, or a ``bs.UpdateGraph()`` without a server. Only
-            tables of one graph can be joined or merged. When None, the table has its own until a server adds it.
+        key: key columns of a keyed table, in which the last row of each key wins. Without, rows are appended.
+        schema: names and types of the columns; the schema of ``rows`` when None.
+        capacity: the number of rows that the table, a ring, keeps.
+        name: the name in messages and logs until the table is served.
+        graph: the update graph of the table: ``server.graph``, or a ``bs.UpdateGraph()`` without a server. Only tables
+            of one graph can be joined or merged. When None, the table has its own until a server adds it.
 
     Raises:
         SchemaMismatchError: ``rows`` hold no rows, do not fit ``schema``, or a column has no values to tell its type

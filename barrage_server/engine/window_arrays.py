@@ -35,6 +35,9 @@ class WindowArrays:
 
     Args:
         schema: the columns, of types that :meth:`suits`.
+
+    Attributes:
+        arrays: the present values of each column.
     """
 
     __slots__ = ("_rows", "_schema", "arrays")
