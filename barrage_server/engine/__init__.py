@@ -1,4 +1,4 @@
-"""Tables that tick: row sets and columns of cells, versions that readers hold, and the update graph that moves them."""
+"""Tables that tick: cells in columns, versions for readers, the update graph."""
 
 from barrage_server.engine.append import AppendTable, BlinkTable, RingTable
 from barrage_server.engine.conform import ArrowStream, Rows

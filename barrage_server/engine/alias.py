@@ -18,7 +18,7 @@ __all__ = ["alias", "own"]
 
 
 def alias(table: Table, name: str) -> Table:
-    """A table that is what ``table`` is, with a name of its own. It holds no row and no value."""
+    """``table`` under another name, without a copy of its rows."""
     traits = replace(table.traits, is_input=False)
     if not table.is_refreshing:
         version = table.version
@@ -39,14 +39,14 @@ def alias(table: Table, name: str) -> Table:
 
 
 def own(source: Table) -> DerivedTable:
-    """A derived table with the rows of ``source``, which no other code references: clients can only read it."""
+    """A derived table that holds the only reference to ``source``, and has its rows."""
     made = _Owner([source], source.name, Same(source.schema), traits=source.traits)
     source.graph.attach(made)
     return made
 
 
 class _Owner(DerivedTable):
-    """The only one that holds its source."""
+    """An alias that holds the only reference to its source."""
 
     @property
     def owned(self) -> Sequence[Table]:
@@ -60,7 +60,7 @@ class _Owner(DerivedTable):
 
     @property
     def state_bytes(self) -> int:
-        """Those of the source, which only this table references."""
+        """Bytes of storage of the source, which only this table references."""
         return self.nbytes
 
 

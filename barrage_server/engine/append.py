@@ -1,7 +1,6 @@
-"""Tables that only grow at their end: append, ring and blink.
+"""Tables that grow only at their end: append, ring and blink.
 
-Their cells are never overwritten, so readers get views of them without a copy. Row keys are the sequence numbers of
-the rows.
+Cells are never overwritten, so readers get views of them without a copy. Row keys are the sequence numbers of the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MIN_PAGE_BITS = 10
 
 @public
 class AppendTable(RestorableTable):
-    """Rows are added at the end, and stay as they are. Row ``i`` has the row key ``i``.
+    """A table that only grows. Row ``i`` has the row key ``i``.
 
     Args:
         graph: the update graph whose cycles move this table.
@@ -40,7 +39,6 @@ class AppendTable(RestorableTable):
 
     Raises:
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, *, is_input: bool = False) -> None:
@@ -49,7 +47,9 @@ class AppendTable(RestorableTable):
         super().__init__(graph, name, schema, traits=traits, overwrites=False)
 
     def append(self, rows: Rows) -> None:
-        """Add ``rows`` at the end, in their order; visible when the cycle of this thread ends, at once outside of one.
+        """Add ``rows`` at the end, in order.
+
+        The rows are visible when the cycle of this thread ends; outside of a cycle, at once.
 
         Args:
             rows: a pyarrow table or record batch, a data frame, or a mapping of column names to values, with the
@@ -59,7 +59,6 @@ class AppendTable(RestorableTable):
             SchemaMismatchError: the columns are not those of the table. Nothing is added then.
             UnavailableError: the update graph is closed, as it is with its server, or the table was dropped.
             TableFailedError: a cycle failed in this table.
-
         """
         batch = conform(self.schema, rows, table=self.name)
         if len(batch[0]):
@@ -84,8 +83,11 @@ class AppendTable(RestorableTable):
         return TableUpdate.of_added(added, len(self.schema))
 
     def _write(self, operations: Sequence[Operation], keep: int | None = None) -> RowSet:
-        """Write batches under the next keys, leaving out all but the last ``keep`` rows; the keys of what was
-        written.
+        """Write batches under the next row keys; returns the row keys written.
+
+        Args:
+            operations: the batches.
+            keep: the number of last rows to write, for a table that would remove the others at once; ``None`` for all.
         """
         total = sum(operation.rows for operation in operations)
         first = self._next_key
@@ -108,7 +110,7 @@ class AppendTable(RestorableTable):
 
 
 class _BoundedTable(AppendTable):
-    """Rows are added at the end, and storage before a moving first key is freed."""
+    """An append table that frees the storage before a moving first key."""
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int, traits: TableTraits) -> None:
         if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
@@ -125,7 +127,7 @@ class _BoundedTable(AppendTable):
 
 @public
 class RingTable(_BoundedTable):
-    """The last ``capacity`` rows that were appended; older ones are removed.
+    """The last ``capacity`` appended rows; older ones are removed.
 
     Rows of one cycle that would be pushed out by the same cycle never appear. Row keys count up from 0.
 
@@ -138,7 +140,6 @@ class RingTable(_BoundedTable):
     Raises:
         InvalidRequestError: ``capacity`` is not a positive number.
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int) -> None:
@@ -158,7 +159,7 @@ class RingTable(_BoundedTable):
 
 @public
 class BlinkTable(_BoundedTable):
-    """Rows live for one cycle: the next cycle of the graph removes them, whether or not it brings new ones.
+    """A table whose rows live for one cycle; the next cycle removes them.
 
     The last ``history`` rows stay readable for subscribers that look less often than the table blinks, so that they
     miss none. Row keys count up from 0.
@@ -167,13 +168,12 @@ class BlinkTable(_BoundedTable):
         graph: the update graph whose cycles move this table.
         name: its name in messages and logs.
         schema: column names and Arrow types, in order; or a mapping of names to types.
-        history: rows that stay readable, at least one; those of the last cycle do in any case.
+        history: rows that stay readable, at least one; all rows of the last cycle do in any case.
         is_input: whether clients of Deephaven may write to it.
 
     Raises:
         InvalidRequestError: ``history`` is not a positive number.
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class BlinkTable(_BoundedTable):
 
     @property
     def changes_by_itself(self) -> bool:
-        """Only with rows, which the next cycle removes: thousands of idle tables cost a cycle next to nothing."""
+        """Whether there are rows, which the next cycle removes."""
         return bool(self._rows)
 
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
@@ -201,7 +201,7 @@ class BlinkTable(_BoundedTable):
         return TableUpdate(added, removed, RowSetShiftData.empty(), (RowSet.empty(),) * len(self.schema))
 
     def readable_rows(self) -> RowSet:
-        """The rows of this cycle and those that were there before, as far back as the history reaches."""
+        """The rows of this cycle and of earlier ones within the history."""
         return RowSet.from_range(self._first_readable(), self._next_key - 1) if self._next_key else RowSet.empty()
 
     def _first_readable(self) -> int:

@@ -1,4 +1,4 @@
-"""Functions to call: added, removed and called by any threads at the same time."""
+"""Callback lists that any threads change and call at the same time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _Entries: TypeAlias = tuple[tuple[object, _Function], ...]
 
 
 class Callbacks(Generic[_Function]):
-    """Functions in the order in which they were added; one that was added twice is called twice.
+    """Functions to call, in the order of their additions.
 
-    Iterating is over a snapshot: later additions and removals do not affect it, and it takes no lock.
+    A function added twice is called twice. Iteration is over a snapshot: it takes no lock, and later changes do not
+    affect it.
     """
 
     __slots__ = ("_entries", "_functions", "_lock")
@@ -26,7 +27,7 @@ class Callbacks(Generic[_Function]):
         self._functions: tuple[_Function, ...] = ()
 
     def add(self, function: _Function) -> Callable[[], None]:
-        """Add ``function``; returns what removes it again, once, and may be called repeatedly."""
+        """Add ``function``; returns a function, callable repeatedly, that removes it."""
         identity = object()
         self._change(lambda entries: (*entries, (identity, function)))
 

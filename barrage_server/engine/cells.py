@@ -40,15 +40,15 @@ Pages = Mapping[int, Any]  # by number: arrays of cells, or what reads like one
 MAX_PAGE_BITS = 20
 MIN_PAGE_CELLS = 1024
 _NO_KEY = 1 << 63
-# Cells of which a second copy is kept until others are written: how many at least, and bytes at most.
+# A write is cached from this number of cells on, up to this number of bytes.
 _FEWEST_RECENT, _MOST_RECENT = 64, 1 << 20
 
 
 class LastWriteCache:
     """A copy of the cells of the last write.
 
-    Subscribers read next the cells of the last write, which are scattered in a large table and contiguous here. The
-    copy stays valid for versions made before the next write.
+    Subscribers read the cells of the last write next. These are scattered in a large table and contiguous here. The
+    copy is valid for versions made before the next write.
     """
 
     __slots__ = ("_cells", "_keys")
@@ -59,17 +59,17 @@ class LastWriteCache:
 
     @classmethod
     def of(cls, plan: ReadPlan, cells: CellArray) -> LastWriteCache | None:
-        """The copy, or ``None`` where the cells are cheap to read, or too many to copy."""
+        """A copy of ``cells``, or ``None`` if they are cheap to read or too many to copy."""
         if plan.is_contiguous or plan.size < _FEWEST_RECENT or cells.nbytes > _MOST_RECENT:
             return None
         return cls(plan.keys, cells if cells.base is None else cells.copy())
 
     def take(self, places: Int64Array) -> LastWriteCache:
-        """Some of them, by their places in the order of the keys."""
+        """The entries at ``places`` in the order of the keys."""
         return LastWriteCache(self._keys.take(places), self._cells.take(places))
 
     def find(self, plan: ReadPlan) -> CellArray | None:
-        """The cells of ``plan``, not to be written to, if it is part of what was written and has no gaps in it."""
+        """The cells of ``plan``, read-only, if they are a run of the cached ones."""
         size, keys = plan.size, self._keys
         if not _FEWEST_RECENT <= size <= len(keys):
             return None
@@ -95,7 +95,6 @@ class Cells:
         dropped_before: pages that only have row keys below this one may have been dropped.
         dropped_from: so may pages that only have row keys from this one on.
         recent: what was written last, if it is worth a second copy.
-
     """
 
     __slots__ = ("_fill", "_shared", "dropped_before", "dropped_from", "dtype", "page_bits", "pages", "recent")
@@ -127,7 +126,7 @@ class Cells:
 
     @property
     def are_shared(self) -> bool:
-        """Whether pages are shared with other columns: :meth:`reserve` is then needed for existing cells too."""
+        """Whether other columns share pages, so that writing needs :meth:`reserve`."""
         return bool(self._shared)
 
     def resize(self, page: int, size: int) -> None:
@@ -141,7 +140,7 @@ class Cells:
         return cells is not None and len(cells) >= size and page not in self._shared
 
     def _enlarged(self, pages: Pages, page: int, size: int) -> CellArray:
-        """A new array for a page, with what it holds now and at least ``size`` cells."""
+        """A copy of a page with room for at least ``size`` cells."""
         self._shared.discard(page)
         old, before = pages.get(page), pages.get(page - 1)
         if old is not None and len(old) >= size:
@@ -166,7 +165,7 @@ class Cells:
             pages[page][where] = values[start:stop]
 
     def scatter_any(self, keys: Int64Array, values: CellArray) -> None:
-        """Write cells in any order, each once; those that do not exist are made. No version may read them."""
+        """Write cells that no version reads, in any order, each once; make missing ones."""
         self.recent = None
         for page, offsets, chosen in _by_page(keys, self.page_bits):
             self.resize(page, int(offsets.max()) + 1)
@@ -197,7 +196,7 @@ class Cells:
         return plan.first_key < self.dropped_before or plan.last_key >= self.dropped_from
 
     def leave_pages(self) -> None:
-        """Write to copies of the pages from now on, page by page as needed: those there are stay as they are."""
+        """Leave the present pages unchanged: later writes copy them, page by page."""
         self._shared = set(self.pages)
         self.dropped_before = 0
         self.dropped_from = _NO_KEY
@@ -208,7 +207,6 @@ def gather(pages: Pages, plan: ReadPlan, dtype: np.dtype[Any], page_bits: int) -
 
     Raises:
         RowSetError: the plan has a row key for which there are no cells.
-
     """
     segments = plan.segments(page_bits)
     try:
@@ -242,7 +240,7 @@ def _picked(cells: Any, where: Int64Array) -> CellArray:
 
 
 def view(pages: Pages, plan: ReadPlan, page_bits: int) -> CellArray | None:
-    """The cells of ``plan`` without a copy when they are one run within one page; ``None`` otherwise."""
+    """The cells of ``plan`` without a copy, if they are one run in one page."""
     segments = plan.segments(page_bits)
     if len(segments) != 1 or not isinstance(segments[0].where, slice):
         return None
@@ -268,7 +266,6 @@ def gather_any(
 
     Raises:
         RowSetError: there are row keys for which there are no cells.
-
     """
     out = np.empty(len(keys), dtype)
     try:
@@ -285,7 +282,11 @@ def gather_any(
 
 
 def _by_page(keys: Int64Array, page_bits: int) -> Iterable[tuple[int, Int64Array, slice | Int64Array]]:
-    """Row keys in any order by page: the page, the offsets in it, and which of the keys these are."""
+    """Group row keys in any order by page.
+
+    Yields:
+        the number of the page, the offsets in it, and the positions in ``keys`` (a slice or an array).
+    """
     if len(keys) == 0:
         return
     mask = (1 << page_bits) - 1

@@ -1,4 +1,4 @@
-"""What a column of a table can do, and what a version holds of it."""
+"""Interfaces of a table's column and of its snapshot."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ __all__ = ["FEW_EQUAL", "Column", "ColumnSnapshot", "Rows"]
 Rows: TypeAlias = ReadPlan | RowSet | Int64Array
 
 FEW_EQUAL = 0.9
-"""From this part of the cells on that an update changes, all are written: leaving out some costs more."""
+"""The share of changed cells from which an update writes all cells, which then costs less."""
 
 
 class ColumnSnapshot(ABC):
-    """The storage of a column at one moment. With what was overwritten since, it reads as it was then.
+    """The storage of a column at one moment.
+
+    With the cells overwritten since, it reads as at that moment.
 
     Attributes:
         type: the Arrow type.
         number: the column's number in its store.
         epoch: the column's epoch then.
         page_bits: rows per page of storage, as a power of two.
-
     """
 
     __slots__ = ("epoch", "number", "page_bits", "type")
@@ -42,7 +43,7 @@ class ColumnSnapshot(ABC):
 
     @abstractmethod
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
-        """The values of the rows of ``plan``, in key order, as one array of exactly the column's type.
+        """The values of the rows of ``plan``, in key order, as one array.
 
         Args:
             plan: rows of the version.
@@ -52,18 +53,16 @@ class ColumnSnapshot(ABC):
         Raises:
             RowSetError: there are row keys that were never written.
             LimitError: the values are together too large for one array.
-
         """
 
 
 class Column(ABC):
-    """One column of a table, as the writer sees it. One thread writes at a time.
+    """One column of a table, for the writer. One thread writes at a time.
 
     Attributes:
         type: the Arrow type.
         number: the column's number in its store, under which overwritten values are recorded.
         epoch: number of restarts of storage; see :mod:`barrage_server.engine.undo`.
-
     """
 
     def __init__(self, data_type: pa.DataType, number: int) -> None:
@@ -88,7 +87,6 @@ class Column(ABC):
                 increasing.
             values: one value per row, of exactly the column's type.
             undo: where the old values go; ``None`` only when no version that is held can read these cells.
-
         """
 
     @abstractmethod
@@ -99,12 +97,11 @@ class Column(ABC):
             rows: the rows; row keys as an array must be strictly increasing.
             values: one value per row, of exactly the column's type.
             undo: where the old values go.
-
         """
 
     @abstractmethod
     def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
-        """Like :meth:`overwrite`, but leaves values that are there already. Says for each row whether it had another.
+        """Overwrite the values that differ; returns for each row whether it did.
 
         Nulls equal nulls and NaN equals NaN; otherwise every bit counts (0.0 differs from -0.0).
 
@@ -113,51 +110,49 @@ class Column(ABC):
             values: the values, of exactly the column's type.
             undo: where the old values go.
             order: where in ``values`` the value of each row is, each place once at most; ``None``: in key order.
-
         """
 
     @abstractmethod
     def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
         """Copy the values of the row keys ``sources`` to ``targets``, as if all at once.
 
-        Both are strictly increasing and of one length; they may overlap. What is left under the sources does not matter
-        any more.
+        Both are strictly increasing int64 arrays of one length; they may overlap. The values under the sources are
+        undefined afterwards.
         """
 
     @abstractmethod
     def discard(self, rows: RowSet) -> None:
-        """Take note that the table does not have ``rows`` any more. Versions that do can still read them."""
+        """Take note that the table has lost ``rows``. Older versions still read them."""
 
     @abstractmethod
     def read_current(self, keys: Int64Array) -> pa.Array:
-        """The values stored now under row keys in any order, which may repeat. For the writer, not for readers."""
+        """The values stored now under row keys in any order. For the writer only."""
 
     @abstractmethod
     def snapshot(self) -> ColumnSnapshot:
-        """The part of a version for this column."""
+        """The present storage, for a version."""
 
     @abstractmethod
     def collect(self, live: RowSet, undo: Undo) -> None:
-        """Give back some storage that none of the rows ``live`` of the table needs; called once per cycle.
+        """Free some storage that none of the rows ``live`` needs; called once per cycle.
 
-        It does so in steps: how much it does follows how much was written since it was called last.
+        The work of one call is proportional to the rows written since the last call.
         """
 
     @abstractmethod
     def drop_before(self, first_key: int) -> None:
-        """Let go of storage that only rows below ``first_key`` used. Snapshots taken before keep what they need.
+        """Free storage of row keys below ``first_key`` only. Snapshots keep theirs.
 
         Args:
             first_key: the lowest row key that is still needed, or one above all keys ever written when none is.
-
         """
 
     @abstractmethod
     def drop_after(self, last_key: int) -> None:
-        """Let go of storage that only rows above ``last_key`` used. Snapshots taken before keep what they need."""
+        """Free storage of row keys above ``last_key`` only. Snapshots keep theirs."""
 
     def check(self, plan: ReadPlan, values: pa.Array, order: Int64Array | None = None) -> None:
-        """Raise :class:`SchemaMismatchError` unless ``values`` are of the column's type, one per row of ``plan``."""
+        """Raise SchemaMismatchError unless ``values`` fit the type and the plan's size."""
         if values.type != self.type:
             raise SchemaMismatchError(
                 f"Values of type {values.type} were given for a column of type {self.type}. Cast them first."

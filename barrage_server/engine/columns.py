@@ -1,7 +1,7 @@
-"""The columns of a table: typed values per row key, written in place, read as of any version that is held.
+"""The columns of a table: typed values by row key, readable in older versions.
 
-There are three kinds behind one interface: values of fixed width lie in cells themselves; all others lie in a heap,
-with their index in the cell; of a column of type null nothing is kept at all.
+There are three kinds with one interface: cells contain values of fixed width; all others lie in a heap, with their
+index in the cell; a column of type null stores nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def make_column(
     reuses: bool = True,
     interns: bool = True,
 ) -> Column:
-    """An empty column of a type that has passed :func:`~barrage_server.engine.types.check_type`.
+    """An empty column of a supported type (see :func:`.types.check_type`).
 
     Args:
         data_type: the Arrow type.
@@ -44,7 +44,6 @@ def make_column(
         reuses: whether values are overwritten or removed one by one; otherwise rows only come at the end, and go from
             the front.
         interns: whether equal values of variable width may be kept once.
-
     """
     kind = storage_kind(data_type)
     if kind is StorageKind.NULL:
@@ -55,7 +54,7 @@ def make_column(
 
 
 def expect_rows(columns: Sequence[Column], rows: RowSet) -> None:
-    """Make room for new rows, which are written next. Nothing is done for few rows, or such that lie far apart."""
+    """Make room for new rows, written next, unless they are few or scattered."""
     if rows.size >= _MANY and rows.last_key - rows.first_key < _SPAN * rows.size:
         span = RowSet.from_range(rows.first_key, rows.last_key)
         for column in columns:

@@ -1,9 +1,9 @@
-"""Conditions on the columns of a row, as text: ``region == 'EU' and price < 100``.
+"""Conditions on the columns of a row: ``region == 'EU' and price < 100``.
 
-The text is parsed by Python's parser, and nothing of it is ever run: it has comparisons of columns with values and with
-columns of the same type, ``in``, ``is None``, ``and``, ``or``, ``not``, and nothing else. Values must be ones that the
-column can have, so that what a condition gives does not depend on conversions that fail for some rows. As in SQL, what
-compares with null is null, ``not`` null is null, and a row is chosen when the condition is true.
+Python's parser parses the text; no part of it is executed. A condition has comparisons of columns with values and with
+columns of the same type, ``in``, ``is None``, ``and``, ``or``, ``not``, and nothing else. Each value must be one that
+the column can have, so that no row depends on a conversion that may fail. As in SQL, a comparison with null is null,
+``not`` null is null, and a row is chosen when the condition is true.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class Condition:
 
     Raises:
         InvalidRequestError: the text is no condition; says why.
-
     """
 
     text: str
@@ -73,12 +72,12 @@ class Condition:
         object.__setattr__(self, "_tree", tree)
 
     def predicate(self, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array]:
-        """A function from record batches with the :attr:`columns` of ``schema``, in any order, to one boolean per row,
-        or null.
+        """A function that evaluates the condition for the rows of a record batch.
+
+        It takes batches with the :attr:`columns` of ``schema``, in any order, and returns one boolean or null per row.
 
         Raises:
-            InvalidRequestError: the schema lacks a column, or a value is none of its column; says why.
-
+            InvalidRequestError: the schema lacks a column, or a value has another type than its column.
         """
         known = set(schema.names)
         missing = [name for name in self.columns if name not in known]
@@ -113,7 +112,11 @@ def _parsed(source: str) -> ast.expr:
 
 
 def _checked(node: ast.expr, depth: int = 0) -> Iterator[str]:
-    """The columns that a condition names. InvalidRequestError when it has anything that conditions do not."""
+    """Yield the columns of a condition.
+
+    Raises:
+        InvalidRequestError: the condition has syntax that conditions do not allow.
+    """
     if depth > _MOST_DEPTH:
         raise InvalidRequestError(f"A condition may be nested {_MOST_DEPTH} deep, and this one is deeper.")
     match node:
@@ -168,7 +171,7 @@ def _is_value(node: ast.expr) -> bool:
 
 
 def _value(node: ast.expr) -> Any:
-    """The value that is written; InvalidRequestError for anything else than a literal."""
+    """The value of a literal; InvalidRequestError for any other expression."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | bytes() as value):
             return value
@@ -199,7 +202,7 @@ def _kind(node: ast.expr) -> str:
 
 
 class _Compiler:
-    """Makes functions of the parts of a condition that was checked, for the columns of one schema."""
+    """Compiles the parts of a checked condition for one schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -269,7 +272,7 @@ class _Compiler:
         return self._schema.field(name).type
 
     def _scalar(self, name: str, value: Any) -> pa.Scalar:
-        """The value, as one of the column; InvalidRequestError when it is none."""
+        """``value`` in the type of the column; InvalidRequestError if it does not fit."""
         data_type = self._type(name)
         wrong = InvalidRequestError(f"Column {name!r} has the type {data_type}, and {shown(value)} is no such value.")
         try:

@@ -1,4 +1,4 @@
-"""What publishers hand over, brought into the shape of a table's schema."""
+"""Conversion of published rows to the schema of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ArrowStream", "Rows", "conform", "conform_key"]
 
 @public
 class ArrowStream(Protocol):
-    """An object with Arrow's PyCapsule interface for streams, such as pandas and polars data frames."""
+    """An object with Arrow's PyCapsule interface for streams, as data frames have."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule of an ``ArrowArrayStream``."""
@@ -41,7 +41,6 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
 
     Raises:
         SchemaMismatchError: columns are missing, unknown, of another type or of different lengths.
-
     """
     if only is None and isinstance(rows, pa.RecordBatch | pa.Table) and rows.schema.names == schema.names:
         return [_typed(values, field, table) for values, field in zip(rows.columns, schema, strict=True)]
@@ -76,7 +75,6 @@ def conform_key(schema: pa.Schema, key_values: Any, *, table: str) -> list[pa.Ar
 
     Raises:
         InvalidRequestError: these are no values of the key columns.
-
     """
     names = schema.names
     values = list(key_values) if isinstance(key_values, list | tuple) else [key_values]

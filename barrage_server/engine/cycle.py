@@ -27,11 +27,10 @@ class Commit:
 
     Attributes:
         operations: the operations, in order.
-        notes: what happens with them.
+        notes: the events that happen with them.
         error: the error for the publisher; ``None`` on success.
         is_done: whether it was applied, or refused.
         position: the position of its last record in the graph's log; 0 for none.
-
     """
 
     __slots__ = ("error", "is_done", "notes", "operations", "position")
@@ -55,10 +54,9 @@ class Cycle:
     Attributes:
         step: its number.
         updates: the updates of changed tables.
-        repointed: the tables that did not, but have other views of the same rows.
+        repointed: the unchanged tables with other views of the same rows.
         failed: the tables that failed.
         interrupt: an interrupt of the program during the cycle.
-
     """
 
     def __init__(self, step: int) -> None:
@@ -71,7 +69,11 @@ class Cycle:
         self._touched: list[Table] = []
 
     def admit(self, operations: Operations) -> None:
-        """Take operations of one publisher in, after those of others; raises if their tables cannot take them, all."""
+        """Stage all operations of one publisher, after those staged before.
+
+        Raises what :meth:`SourceTable.check_writable` and :meth:`SourceTable.check_operations` do; nothing is staged
+        then.
+        """
         staged: dict[SourceTable, list[Any]] = {}
         for table, operation in operations:
             together = staged.get(table)
@@ -96,7 +98,7 @@ class Cycle:
 
     @property
     def unchanged(self) -> list[SourceTable]:
-        """The source tables that the cycle did not change as it was asked to: they failed, or it was interrupted."""
+        """The source tables whose operations the cycle did not apply."""
         touched = frozenset(self._touched)
         return [table for table in self._staged if table in self.failed or table not in touched]
 
@@ -106,7 +108,7 @@ class Cycle:
         return dict["Table", Sequence[Any]](self._staged.items())
 
     def run(self) -> None:
-        """Apply what was staged, and bring derived tables up to date: each after all of its parents, once."""
+        """Apply the staged operations, then update each table below, after its parents."""
         for table, staged in self._staged.items():
             self._advance(table, table.apply_operations, staged)
         below = [child for table in self.updates if len(table.children) for child in table.children]
@@ -114,7 +116,7 @@ class Cycle:
             self._follow_down(below)
 
     def _follow_down(self, tables: Iterable[DerivedTable]) -> None:
-        """Bring ``tables`` up to date, and all that this changes below them."""
+        """Update ``tables`` and all tables below them that this changes."""
         known = set(tables)
         waiting = [(table.height, table.number, table) for table in known]
         heapq.heapify(waiting)
@@ -143,18 +145,18 @@ class Cycle:
         self._advance(table, table.follow, inputs)
 
     def abandon_hidden(self) -> None:
-        """Fail the tables that changed in storage and not visibly, because the cycle was interrupted in between."""
+        """After an interrupt, fail the changed tables whose version is not visible."""
         for table in self._touched:
             if table.failure is None and table.peek() is not table.version:
                 self._fail(table, InternalError("The cycle was interrupted."))
 
     def has_applied(self, operations: Operations) -> bool:
-        """Whether the cycle came to all tables of ``operations`` before it was interrupted."""
+        """Whether an interrupted cycle had reached all tables of ``operations``."""
         touched = set(self._touched)
         return all(table in touched for table, _ in operations)
 
     def error_for(self, operations: Operations) -> BaseException | None:
-        """The error for a publisher of admitted operations: tables that it wrote to have failed."""
+        """The error for the publisher of ``operations``, if a table of theirs failed."""
         written = dict.fromkeys(table for table, _ in operations)
         lost = [table for table in written if table in self.failed]
         if not lost:
@@ -186,14 +188,13 @@ class Cycle:
             self._fail(table, error)
 
     def _fail(self, table: Table, error: BaseException) -> None:
-        # Cells may be half written: no reader sees them (versions patch from the undo records), and no writer may go
-        # on.
+        # Cells may be half written. Readers do not see them, because of the undo records; later writes must not happen.
         table.fail(error)
         self.updates.pop(table, None)
         self.failed.append(table)
 
 
 def told(error: BaseException | None) -> str:
-    """The public text of ``error``: texts of foreign exceptions may have private data."""
+    """The public text of ``error``: foreign texts may hold private data."""
     name = type(error).__name__
     return f"{name}: {error}".rstrip(".") if isinstance(error, BarrageError) else name

@@ -1,4 +1,4 @@
-"""What an update graph tells a log of its cycles, so that they can be repeated."""
+"""The interface between an update graph and a log of its cycles."""
 
 from __future__ import annotations
 
@@ -16,38 +16,48 @@ __all__ = ["CycleLog", "CycleNote"]
 
 @public
 class CycleNote:
-    """Something that happens with a cycle, or not at all: a table appears under its name, a batch is committed.
+    """An event that happens with a cycle or not at all.
 
-    A subclass says in :meth:`apply` what it does; a log knows the subclasses that it writes down.
+    For example, a table appears under its name, or a batch is committed. A subclass implements the event in
+    :meth:`apply`; a log knows the subclasses that it writes.
     """
 
     def apply(self) -> None:
-        """Do it: the cycle is visible. Runs within the cycle, must be quick, and must not raise."""
+        """Make the event happen, in the visible cycle: quickly, and without an error."""
 
     @property
     def retires(self) -> Table | None:
-        """A table that takes no operations of later commits, those of the same cycle included; ``None`` for none."""
+        """The table that takes no operations of later commits, if any.
+
+        Later commits of the same cycle are included.
+        """
         return None
 
     def tell(self) -> None:
-        """Tell others that it has happened. Runs after the cycle, in the order of cycles, like a listener."""
+        """Tell listeners of the event, after the cycle, in the order of cycles."""
 
 
 @public
 class CycleLog(ABC):
-    """A record of cycles. The graph calls it from one thread at a time, but for :meth:`wait` and :meth:`check`."""
+    """A record of cycles.
+
+    The graph calls :meth:`wait` and :meth:`check` from any thread, and all other methods from one thread at a time.
+    """
 
     @abstractmethod
     def check(self, table: Table) -> None:
-        """Raise ReadOnlyError when changes of ``table`` have to be written down and cannot be."""
+        """Raise ReadOnlyError if changes of ``table`` must be logged and cannot be."""
 
     @abstractmethod
     def concerns(self, tables: Collection[Table], notes: Sequence[CycleNote]) -> bool:
-        """Whether changes of one of ``tables``, or one of ``notes``, are written down."""
+        """Whether the log must record a change of one of ``tables`` or one of ``notes``."""
 
     @abstractmethod
     def write(self, step: int, staged: Mapping[Table, Sequence[Any]], notes: Sequence[CycleNote]) -> int:
-        """Write down what the cycle ``step`` is about to do; returns the position of the record, 0 for none.
+        """Write a record of the cycle ``step``, which is about to run.
+
+        Returns:
+            the position of the record; 0 for none.
 
         Raises:
             ReadOnlyError: it cannot be written. The cycle must not run.
@@ -55,25 +65,32 @@ class CycleLog(ABC):
 
     @abstractmethod
     def ran(self) -> None:
-        """The cycle of the last record runs: :meth:`void` says what it does not do."""
+        """Take note that the cycle of the last record has begun to run."""
 
     @abstractmethod
     def take_back(self) -> None:
-        """The program was interrupted before the cycle of the last record ran, if there is one: it does nothing."""
+        """After an interrupt, make the last record void if its cycle has not begun."""
 
     @abstractmethod
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
-        """Write down that the cycle at ``position`` has not changed ``tables``, and not done ``notes``; returns the
-        position of that record.
+        """Record that a cycle neither changed ``tables`` nor did ``notes``.
+
+        Args:
+            position: the position of the cycle's record.
+            tables: the tables that kept their rows.
+            notes: the events that did not happen.
+
+        Returns:
+            the position of the new record.
         """
 
     @abstractmethod
     def wait_for_all(self) -> None:
-        """:meth:`wait` for the last record."""
+        """Call :meth:`wait` for the last record."""
 
     @abstractmethod
     def wait(self, position: int) -> None:
-        """Return when the record at ``position`` is as durable as publishers are promised.
+        """Wait until the record at ``position`` is as durable as promised.
 
         Raises:
             ReadOnlyError: it will never be.

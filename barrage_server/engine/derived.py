@@ -1,4 +1,4 @@
-"""A table computed from other tables, which follows them."""
+"""Tables computed from other tables, which follow them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from barrage_server.rowset import RowSet
 __all__ = ["DerivedTable", "check_one_graph"]
 
 _LEAST_SHARE: Final = 0.05
-"""Of the seconds of a cycle, what each table may take, whatever others took."""
+"""The share of a cycle's seconds that each table may take in any case."""
 
 
 class DerivedTable(Table):
@@ -31,8 +31,8 @@ class DerivedTable(Table):
 
     Its content is computed at its construction, from versions of the parents, while they keep changing. It follows them
     once the graph has attached it: in each cycle in which a parent changed, the graph calls :meth:`follow` once, after
-    all parents. A parent that does not tick is read as it is now, even if it takes rows later: an upload that gets a
-    name may. The operator was made for a parent that stays.
+    all parents. A parent that does not tick is always read as it was at construction, even if it takes rows later, as
+    a named upload may: the operator was made for a constant parent.
 
     Args:
         parents: the inputs of the operator, in order.
@@ -43,16 +43,15 @@ class DerivedTable(Table):
         traits: the promises to subscribers.
 
     Attributes:
-        cycles: how often it has followed its parents.
+        cycles: the number of cycles in which it has followed its parents.
         changed_rows: rows that these cycles added, removed and modified.
-        seconds: what they took, by the graph's clock; 0 without one.
-        most_seconds: what a cycle may take for all tables with such a bound: the one that goes beyond fails. Each may
+        seconds: the duration of these cycles, by the graph's clock; 0 without one.
+        most_seconds: the time of a cycle for all tables with such a bound; the table that exceeds it fails. Each may
             take a twentieth of it in any case.
 
     Raises:
         InvalidRequestError: there are no parents, they belong to several graphs, or one of them is not attached.
         TableFailedError: a derived parent has failed.
-
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class DerivedTable(Table):
 
     @property
     def owned(self) -> Sequence[Table]:
-        """The parents that only this table references: they fail with it."""
+        """The parents that only this table references. They fail with it."""
         return ()
 
     @property
@@ -120,7 +119,12 @@ class DerivedTable(Table):
         return self._outcome.views
 
     def check_parents(self) -> None:
-        """Raise if a derived parent does not follow: TableFailedError, or InvalidRequestError if it never did."""
+        """Raise if a derived parent does not follow its own parents.
+
+        Raises:
+            TableFailedError: the parent has failed.
+            InvalidRequestError: the graph has not attached the parent.
+        """
         for parent in self.parents:
             if isinstance(parent, DerivedTable):
                 parent.check_usable()
@@ -131,9 +135,12 @@ class DerivedTable(Table):
                     )
 
     def catch_up(self) -> int:
-        """Apply the changes of the parents since the last call; returns the number of changed rows.
+        """Apply the changes of the parents since the last call.
 
-        Before the graph attaches this table, it may run beside cycles; the last call is between two cycles.
+        Before the graph attaches this table, the call may run beside cycles; the last call is between two cycles.
+
+        Returns:
+            the number of changed rows.
         """
         inputs = self._with_fixed(self.graph.versions(self.parents))
         changes = tuple(
@@ -147,7 +154,12 @@ class DerivedTable(Table):
         return sum(_size(change.update) for change in changes if change is not None)
 
     def enter(self, step: int, number: int) -> None:
-        """Begin to follow after the cycle ``step``, with the ``number`` of its attachment."""
+        """Start to follow the parents after the cycle ``step``.
+
+        Args:
+            step: the number of the cycle.
+            number: the position of this table in the order of attachments.
+        """
         self.number = number
         self._inputs = ()  # from now on those of the parents
         self._version = self._make_version(step, TableUpdate.empty(len(self.schema)))
@@ -160,7 +172,6 @@ class DerivedTable(Table):
 
         Raises:
             LimitError: it took longer than it may.
-
         """
         if self.most_seconds == math.inf:
             return self._follow(updates)
@@ -186,7 +197,7 @@ class DerivedTable(Table):
         return update
 
     def followers(self) -> Iterable[DerivedTable]:
-        """After a cycle has changed this table, or it has failed: those of the children that the cycle computes."""
+        """The children that a cycle computes after this table has changed or failed."""
         return self.children
 
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
@@ -208,7 +219,7 @@ class DerivedTable(Table):
         return outcome.update
 
     def _with_fixed(self, versions: Sequence[TableVersion]) -> Inputs:
-        """The versions of the parents, with those as they were of parents that did not tick."""
+        """``versions``, with the first version of each parent that does not tick."""
         return tuple(version if fixed is None else fixed for fixed, version in zip(self._fixed, versions, strict=True))
 
     def repoint(self) -> bool:
@@ -222,7 +233,7 @@ class DerivedTable(Table):
 
 
 class _NoRows(Operator):
-    """Has no rows, whatever its inputs have."""
+    """An operator without rows."""
 
     name = "nothing"
 

@@ -1,6 +1,6 @@
-"""From dense integer keys to row keys: an array with a place for every key of a range.
+"""A map from dense integer keys to row keys: an array over a range of keys.
 
-It takes four bytes per key and no hash, and its answers are exact. The range grows only over keys that leave at most
+It takes four bytes per key, computes no hash, and answers exactly. The range grows only over keys that leave at most
 half of it empty; other keys are not covered.
 """
 
@@ -23,13 +23,12 @@ _SLACK = 16  # the array is made larger by this part of it, in memory that is no
 
 
 class DirectRows:
-    """The rows of the keys from ``first`` to before ``end``.
+    """The row keys of the integer keys from ``first`` to before ``end``.
 
     Attributes:
         first: the first key of the range.
-        end: one more than its last key.
-        count: keys that have a row.
-
+        end: one more than the last key of the range.
+        count: the number of keys with a row.
     """
 
     __slots__ = ("_empty", "_places", "count", "end", "first")
@@ -47,11 +46,11 @@ class DirectRows:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether so few keys are left that others can find them with less memory."""
+        """Whether the range has so few keys that a hash index takes less memory."""
         return self.end - self.first > max(_SMALL, _SPARSE * self.count)
 
     def covers(self, keys: Int64Array) -> npt.NDArray[np.bool_]:
-        """Which keys are within the range."""
+        """Whether each key is within the range."""
         within: npt.NDArray[np.bool_] = (keys - self.first).view(np.uint64) < self.end - self.first
         return within
 
@@ -62,7 +61,7 @@ class DirectRows:
         return rows
 
     def set(self, keys: Int64Array, rows: Int64Array) -> None:
-        """Give rows to keys within the range that have none."""
+        """Set the rows of keys that are within the range and have none."""
         if len(keys) == 0:
             return
         if int(rows.max()) >= _ROW_LIMIT and self._places.array.itemsize == 4:
@@ -75,21 +74,20 @@ class DirectRows:
         self.count += len(keys)
 
     def remove(self, keys: Int64Array, rows: Int64Array) -> None:
-        """Take the row away from keys within the range, which are different; from those only that have this row."""
+        """Remove distinct keys within the range, where they still have these ``rows``."""
         places = (keys - self.first)[self.lookup(keys) == rows]
         self._places.array[places] = 0
         self.count -= len(places)
 
     def end_for(self, keys: Int64Array, *, others: int = 0, highest: int = 0) -> int:
-        """The end of a larger range that covers some more of ``keys``, which are different and not within it; the
-        present end if it may not grow.
+        """The end of a larger range that covers more of ``keys``.
 
-        A range without keys restarts at the lowest of them.
+        The present end if the range may not grow. A range without keys restarts at the lowest of ``keys``.
 
         Args:
-            keys: the keys.
-            others: the number of keys that are there and not covered.
-            highest: none of them is higher, nor of ``keys``. Keys that come in no order are dense once there are many.
+            keys: distinct keys that are not within the range.
+            others: the number of other keys of the index that the range does not cover.
+            highest: an upper bound of ``keys`` and these others. Keys in random order are dense once there are many.
         """
         if self.count == 0:
             self._restart(int(keys.min()))
@@ -115,14 +113,14 @@ class DirectRows:
         return end
 
     def grow(self, end: int) -> None:
-        """Let the range end there."""
+        """Extend the range to ``end``."""
         self.end = end
         size = end - self.first
         if size > len(self._places.array):
             self._places.resize(size + size // _SLACK)
 
     def shrink(self, places: int) -> Int64Array:
-        """Shorten the range by ``places`` keys; returns the row keys of keys no longer covered."""
+        """Shorten the range by ``places`` keys; returns the row keys that fall out."""
         end = max(self.first, self.end - places)
         lost = self._places.array[end - self.first : self.end - self.first]
         rows: Int64Array = lost[lost != 0].astype(np.int64) - 1
@@ -140,7 +138,7 @@ class DirectRows:
         self._empty = 0
 
     def _trim(self) -> None:
-        """Move the beginning of the range up, if a large part of it is empty at the front."""
+        """Move the start of the range up, if a large part of its front is empty."""
         places = self._places.array[: self.end - self.first]
         while self._empty < len(places):
             used = places[self._empty : self._empty + _SMALL] != 0

@@ -1,4 +1,7 @@
-"""Columns whose values lie in cells themselves: numbers, times, booleans and other values of fixed width."""
+"""Columns of fixed-width values, such as numbers, times and booleans.
+
+The values lie in the cells themselves.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ class FixedColumn(Column):
         self.write(rows, values, undo)
 
     def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
-        """Compare the bytes of the cells, and set those that differ; see :meth:`Column.update`."""
+        """Overwrite the cells whose bytes differ; see :meth:`Column.update`."""
         plan = ReadPlan.of(rows)
         self.check(plan, values, order)
         old_data = self.cells.gather(plan)
@@ -114,7 +117,12 @@ class FixedColumn(Column):
         self._set_cells(plan, data, valid)
 
     def _prepare(self, plan: ReadPlan, *, exist: bool = False) -> None:
-        """Make cells for ``plan`` that can be overwritten, which may ``exist`` all."""
+        """Make the cells of ``plan`` writable.
+
+        Args:
+            plan: the rows.
+            exist: whether all their cells exist already.
+        """
         if self.cells.was_dropped(plan):
             # A dropped page is created again. Older versions still hold the former one, to which records of the new one
             # must not apply: they keep the present pages, and later writes go to copies in a new epoch.
@@ -132,7 +140,7 @@ class FixedColumn(Column):
             self._write_valid(plan, valid)
 
     def _lengthen_valid(self, plan: ReadPlan) -> None:
-        """Where pages of cells have grown, their validity must be read beyond its end for the undo record."""
+        """Extend pages of validity to the length of their pages of cells."""
         for page, _, _, _, _ in plan.segments(self.valid.page_bits):
             if page in self.valid.pages:
                 self.valid.resize(page, len(self.cells.pages[page]))
@@ -151,7 +159,7 @@ class FixedColumn(Column):
         self._write_cells(ReadPlan.from_keys(targets), data, valid, undo)
 
     def discard(self, rows: RowSet) -> None:
-        """Nothing: a cell that is not used leaves no garbage."""
+        """Do nothing: an unused cell leaves no garbage."""
 
     def read_current(self, keys: Int64Array) -> pa.Array:
         """The cells as they are; see :meth:`Column.read_current`."""
@@ -166,15 +174,15 @@ class FixedColumn(Column):
         return _FixedSnapshot(self)
 
     def collect(self, live: RowSet, undo: Undo) -> None:
-        """Nothing: an overwritten cell leaves no garbage."""
+        """Do nothing: an overwritten cell leaves no garbage."""
 
     def drop_before(self, first_key: int) -> None:
-        """Let go of pages; see :meth:`Column.drop_before`."""
+        """Drop pages; see :meth:`Column.drop_before`."""
         self.cells.drop_before(first_key)
         self.valid.drop_before(first_key)
 
     def drop_after(self, last_key: int) -> None:
-        """Let go of pages; see :meth:`Column.drop_after`."""
+        """Drop pages; see :meth:`Column.drop_after`."""
         self.cells.drop_after(last_key)
         self.valid.drop_after(last_key)
 
@@ -184,7 +192,7 @@ def _chosen(valid: BoolArray | None, places: Int64Array) -> BoolArray | None:
 
 
 def _gather_valid(pages: Pages, plan: ReadPlan, page_bits: int) -> BoolArray | None:
-    """Which rows of ``plan`` hold values; ``None`` when there never were nulls in these pages."""
+    """Whether each row of ``plan`` has a value; ``None`` if no page ever had nulls."""
     if not pages:
         return None
     valid: BoolArray | None = None

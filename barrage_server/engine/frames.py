@@ -1,4 +1,4 @@
-"""Rows of other libraries as Arrow, and Arrow tables as data frames of other libraries.
+"""Rows of other libraries as Arrow, and Arrow tables as data frames.
 
 Rows come in through Arrow's PyCapsule interface (``__arrow_c_stream__``), which pandas 2.2, polars, DuckDB, pyarrow and
 others offer: no data frame library is imported for that.
@@ -78,7 +78,12 @@ def arrow_rows(
 
 
 def arrow_column(name: str, values: Any, data_type: pa.DataType | None = None) -> pa.Array | pa.ChunkedArray:
-    """One column of a mapping, of ``data_type`` where that is given and the values have no Arrow type of their own.
+    """One column of a mapping as an Arrow array.
+
+    Args:
+        name: the column's name, for messages.
+        values: the values.
+        data_type: the type, for values without an Arrow type of their own; ``None`` to infer it.
 
     Raises:
         SchemaMismatchError: the values have no Arrow type, or another than ``data_type``.
@@ -100,7 +105,7 @@ def arrow_column(name: str, values: Any, data_type: pa.DataType | None = None) -
 
 
 def _said(error: Exception) -> str:
-    """The text of an error, also where it has several, which Python would show as a tuple."""
+    """The text of an error, with several arguments joined by semicolons."""
     return "; ".join(str(part).rstrip(".") for part in error.args) if len(error.args) > 1 else str(error)
 
 
@@ -150,7 +155,7 @@ def _is_old_pandas(data: object) -> bool:
 
 
 def _plain_frame(table: pa.Table) -> pa.Table:
-    """``table`` without what its library has added for itself: unnamed indexes, and notes in the metadata."""
+    """``table`` without unnamed indexes and metadata that its library added."""
     kept = [number for number, name in enumerate(table.schema.names) if not _UNNAMED_INDEX.fullmatch(name)]
     if len(kept) < table.num_columns:
         table = table.select(kept)

@@ -1,4 +1,4 @@
-"""The update graph: cycles, the logical clock, and the order in which tables follow each other.
+"""The update graph: cycles, the logical clock, and the order of the tables.
 
 Follows the incremental update model: each table yields at most one update per cycle, a table runs after all of its
 parents, and the results become visible for all tables at once. Source tables stage operations; a cycle applies them.
@@ -14,14 +14,13 @@ and later updates treat the failed table as unchanged.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server.engine.cycle import Commit, Cycle, Operations, told
+from barrage_server.engine.cycle import Commit, Operations, told
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
-from barrage_server.engine.listener_queue import Change, ListenerQueue
+from barrage_server.engine.cycle_runner import CycleRunner
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
 from barrage_server.formula.functions import Functions
 
@@ -34,7 +33,7 @@ from barrage_server.public import public
 
 __all__ = ["UpdateGraph"]
 
-# Rows and attempts up to which a table catches up beside running cycles while it is attached.
+# A new table catches up beside running cycles until this few rows are missing, or this often.
 _FEW_ROWS: Final = 10_000
 _MOST_ROUNDS: Final = 10
 
@@ -50,7 +49,6 @@ class _Thread(threading.local):
         staged: its staged operations: a list per open cycle, innermost last.
         notes: the notes of its outermost open cycle.
         identity: identifies the thread.
-
     """
 
     def __init__(self) -> None:
@@ -78,46 +76,47 @@ class UpdateGraph:
         self._turn = threading.Condition(self._lock)
         self._sleepers = 0  # threads that wait for their turn
         self._holder: object = None  # the identity of the thread that runs a cycle, or attaches a table
-        self._adopts_at: int | None = None  # the step from which on tables follow that this turn makes
+        self._adopts_at: int | None = None  # the step from which tables made in this turn follow
         self._halted = False  # whether only the main thread may have a turn
         self._waiting: list[Commit] = []
         self._running: list[Commit] = []
-        self._visible_lock = threading.Lock()
         self._thread = _Thread()
-        self._step = 0
         self._attached = 0
-        # Tables that the next cycle changes whether or not something is staged for them. Weak: one that is used
-        # nowhere need not take part.
-        self._always: list[weakref.ref[SourceTable]] = []
-        self._listeners = ListenerQueue()
         self._closed: str | None = None
-        self._log: CycleLog | None = None
+        self._runner = CycleRunner()
         self.functions = Functions()
         self.clock = _timeless
-        # of the last cycle with tables that may not take long: its step, and what these took
+        # the last cycle with tables that have a bound of time: its step, and the seconds that these took
         self.bounded_step = -1
         self.bounded_seconds = 0.0
 
     @property
     def step(self) -> int:
-        """The logical clock: the number of the last cycle that became visible. 0 before the first."""
-        return self._step
+        """The logical clock: the number of the last visible cycle, 0 before the first."""
+        return self._runner.step
 
     def keep_log(self, log: CycleLog, step: int) -> None:
-        """Write every later cycle into ``log``; the next one is ``step + 1``. Before tables are written to."""
+        """Write every later cycle into ``log``; the next one is ``step + 1``.
+
+        Call it before any table is written to.
+        """
         with self._alone():
-            self._step = max(self._step, step)
-            self._log = log
+            self._runner.step = max(self._runner.step, step)
+            self._runner.log = log
 
     def wait_until_durable(self) -> None:
-        """Return when all cycles so far are as durable as publishers are promised; ReadOnlyError if they never will."""
-        if self._log is not None:
-            self._log.wait_for_all()
+        """Wait until all cycles so far are as durable as the log promises publishers.
+
+        Raises:
+            ReadOnlyError: they will never be.
+        """
+        if self._runner.log is not None:
+            self._runner.log.wait_for_all()
 
     def rewind_to(self, step: int) -> None:
-        """Let the next cycle be ``step + 1``: cycles are repeated from a log."""
+        """Let the next cycle be ``step + 1``. For repeating cycles from a log."""
         with self._alone():
-            self._step = step
+            self._runner.step = step
 
     @contextmanager
     def between_cycles(self) -> Iterator[None]:
@@ -126,10 +125,10 @@ class UpdateGraph:
             yield
 
     def halt(self, seconds: float) -> None:
-        """Let all threads but the main one wait for ever when they come to write, for the end of the process.
+        """Block all later writers but the main thread, for the end of the process.
 
-        Waits for a cycle that runs, up to ``seconds``. A thread that returns from Arrow into an interpreter that has
-        ended is ended by force, and that can abort the process: it must wait before.
+        Waits up to ``seconds`` for a running cycle to end. The interpreter kills a thread that returns from Arrow after
+        the interpreter's end, which can abort the process; a blocked thread does not return.
         """
         with self._lock:
             self._halted = True
@@ -138,7 +137,7 @@ class UpdateGraph:
 
     @property
     def waiting(self) -> int:
-        """How many publishers wait for the cycle that is running to end, and share the next one."""
+        """The number of publishers that wait for the running cycle and share the next."""
         return len(self._waiting)
 
     @property
@@ -147,13 +146,13 @@ class UpdateGraph:
         return self._closed is not None
 
     def close(self, reason: str = "its update graph is closed") -> None:
-        """Refuse all further writes to the tables of this graph. A running cycle completes; reading still works.
+        """Refuse all further writes to the tables of this graph.
 
-        Does not wait, and may be called repeatedly, from any thread, listeners included. The first reason is kept.
+        A running cycle completes, and reading still works. Does not wait, and may be called repeatedly, from any
+        thread, listeners included. The first reason is kept.
 
         Args:
             reason: why, as the end of the sentence "Table 't' cannot be written: ...".
-
         """
         if self._closed is None:
             self._closed = reason
@@ -185,7 +184,7 @@ class UpdateGraph:
             self._run(operations, notes)
 
     def note(self, note: CycleNote) -> None:
-        """Let ``note`` happen with the open cycle of this thread; not at all if that cycle fails."""
+        """Let ``note`` happen with the open cycle of this thread, unless that fails."""
         self._thread.notes.append(note)
 
     def note_now(self, note: CycleNote) -> None:
@@ -193,12 +192,13 @@ class UpdateGraph:
         self._run([], [note])
 
     def stage(self, table: SourceTable, operation: Any) -> None:
-        """Apply ``operation`` to ``table`` when the cycle of this thread ends, or at once outside of one.
+        """Apply ``operation`` to ``table`` in the open cycle of this thread.
+
+        Without an open cycle the operation has a cycle of its own, now.
 
         Raises:
             UnavailableError: the graph is closed.
             TableFailedError: the table failed in an earlier cycle, or it fails in this one.
-
         """
         stack = self._thread.staged
         if stack:
@@ -216,7 +216,6 @@ class UpdateGraph:
         Raises:
             TableFailedError: a derived parent failed in an earlier cycle.
             InvalidRequestError: it was attached before.
-
         """
         adopts = self._adopts()
         if not adopts:
@@ -228,7 +227,7 @@ class UpdateGraph:
                 break
         with self._alone():
             table.check_parents()
-            step = self._step
+            step = self.step
             if adopts and self._adopts_at is not None:
                 step = self._adopts_at
             else:
@@ -240,14 +239,13 @@ class UpdateGraph:
 
     @contextmanager
     def adopting(self, step: int) -> Iterator[None]:
-        """Let tables that the ``with`` body makes be attached at once, in the turn that this thread has.
+        """Attach tables made in the ``with`` body at once, in this thread's turn.
 
-        They begin with what the turn has led to so far: within a cycle the versions that are not visible yet. Their
-        parents must be among the tables that the cycle has computed, or does not change.
+        They begin with the versions that the turn has led to so far, which within a cycle are not visible yet. Each
+        parent must be a table that the cycle has computed already or does not change.
 
         Args:
             step: the step of these versions.
-
         """
         before, self._adopts_at = self._adopts_at, step
         try:
@@ -257,13 +255,14 @@ class UpdateGraph:
 
     @contextmanager
     def in_one_turn(self) -> Iterator[None]:
-        """Let tables that the ``with`` body makes be attached at once: in the turn of this thread, or between two
-        cycles. It must be quick.
+        """Attach tables made in the ``with`` body at once, with no cycle in between.
+
+        Within a turn of this thread they join that turn. The body must be quick.
         """
         if self._adopts():
             yield
             return
-        with self._alone(), self.adopting(self._step):
+        with self._alone(), self.adopting(self.step):
             yield
 
     def _adopts(self) -> bool:
@@ -271,32 +270,34 @@ class UpdateGraph:
         return self._adopts_at is not None and self._holder is self._thread.identity
 
     def join(self, table: Table, step: int) -> None:
-        """Take ``table``, whose own steps have reached ``step``, from another graph, which runs no cycle meanwhile.
+        """Take ``table`` from another graph.
+
+        Args:
+            table: the table. The other graph runs no cycle meanwhile.
+            step: the last step of the other graph; this graph's clock continues from there.
 
         Raises:
             UnavailableError: this graph is closed.
-
         """
         with self._alone():
             self.check_open(table.name)
-            with self._visible_lock:
-                self._step = max(self._step, step)
+            self._runner.advance(step)
             table.graph = self
 
     def detach(self, table: Table) -> None:
-        """Stop updating ``table`` from inside the graph: it is dropped, or was derived and is not needed any more."""
+        """Stop updating ``table`` in cycles."""
         with self._alone():
             for parent in table.parents:
                 parent.children.discard(table)
-            self._always = [entry for entry in self._always if entry() is not table]
+            self._runner.forget(table)
 
     def retire(self, table: Table, reason: str) -> None:
-        """Let ``table`` take part in no further cycle; UnavailableError tells publishers ``reason``."""
+        """Keep ``table`` out of later cycles; its publishers are told ``reason``."""
         with self._alone():
             table.retire(reason)
 
     def fail(self, table: DerivedTable, error: BaseException) -> None:
-        """Let ``table`` and its descendants follow their parents no more, because of ``error``."""
+        """Fail ``table`` with ``error``, and its descendants because of it."""
         with self._alone():
             failed: dict[DerivedTable, None] = {}
             below = [table]
@@ -311,23 +312,24 @@ class UpdateGraph:
                     source.fail(error)
                 for parent in one.parents:
                     parent.children.discard(one)
-            self._listeners.failed(list(failed))
-        self._listeners.tell()
+            self._runner.listeners.failed(list(failed))
+        self._runner.listeners.tell()
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
-        """Call ``listener(table)`` for each table that fails, after its cycle; returns a function that removes the
-        listener.
+        """Call ``listener(table)`` after a cycle for each table that failed in it.
 
         ``table.failure`` is the error. The listener runs on a publishing thread and must be quick.
+
+        Returns:
+            a function that removes the listener.
         """
-        return self._listeners.failures.add(listener)
+        return self._runner.listeners.failures.add(listener)
 
     def versions(self, tables: Sequence[Table]) -> tuple[TableVersion, ...]:
         """The current versions of several tables, all as of one cycle."""
         if self._adopts():
             return tuple(table.peek() for table in tables)
-        with self._visible_lock:
-            return tuple(table.version for table in tables)
+        return self._runner.versions(tables)
 
     def check_open(self, name: str, cannot: str = "cannot be written") -> None:
         """Raise UnavailableError for table ``name`` if :meth:`close` was called."""
@@ -352,13 +354,13 @@ class UpdateGraph:
                 self._end_turn()
 
     def _must_wait(self) -> bool:
-        """Whether it cannot be this thread's turn. With the lock."""
+        """Whether this thread cannot have the turn now. With the lock."""
         if self._halted and threading.current_thread() is not threading.main_thread():
             return True
         return self._holder is not None
 
     def _sleep(self, seconds: float | None = None) -> None:
-        """Wait until something about whose turn it is has changed. The lock is held, but for that time."""
+        """Wait until the turn or a commit may have changed. Releases the lock meanwhile."""
         self._sleepers += 1
         try:
             self._turn.wait(seconds)
@@ -366,7 +368,7 @@ class UpdateGraph:
             self._sleepers -= 1
 
     def _end_turn(self) -> None:
-        """Let others have their turn. For the thread that has it."""
+        """Give up the turn of this thread."""
         self._holder = None  # first, and without the lock: an interrupt must not leave the turn taken
         with self._lock:
             if self._sleepers:
@@ -379,10 +381,7 @@ class UpdateGraph:
             )
 
     def _run(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
-        """Apply operations in a cycle, run by this thread or by another publisher's; then notify listeners.
-
-        Raises the error for this publisher.
-        """
+        """Apply operations in a cycle, call listeners, and raise this publisher's error."""
         identity = self._thread.identity
         if self._holder is identity:
             self._check_not_computing()
@@ -400,21 +399,26 @@ class UpdateGraph:
                     self._running = []
                 finally:
                     self._end_turn()
-        self._listeners.tell()
-        if commit.position and self._log is not None:
-            self._log.wait(commit.position)
+        runner = self._runner
+        runner.listeners.tell()
+        if commit.position and runner.log is not None:
+            runner.log.wait(commit.position)
         error = interrupt or commit.error
         if error is not None:
             raise error
 
     def _leads(self, commit: Commit, identity: object) -> bool:
-        """Wait until another thread has run a cycle with ``commit``, or it is this one's turn, with all that wait."""
+        """Whether this thread must run the cycle with ``commit`` itself.
+
+        Waits until another thread has run that cycle, or this thread has the turn and ``self._running`` the commits to
+        run.
+        """
         with self._lock:
             self._waiting.append(commit)
             try:
                 while self._must_wait() and not commit.is_done:
                     self._sleep()
-            except BaseException:  # Ctrl-C: rows that no thread has taken up are not applied
+            except BaseException:  # Ctrl-C: rows that no cycle has yet are not applied
                 if commit in self._waiting:
                     self._waiting.remove(commit)
                 raise
@@ -429,120 +433,5 @@ class UpdateGraph:
             return True
 
     def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
-        """Run one cycle with what several publishers have staged; what asked the program to stop meanwhile."""
-        try:
-            cycle, admitted = self._admit(commits)
-            try:
-                self._write(cycle, admitted)
-            except Exception as error:
-                cycle, admitted = self._admit(self._unlogged(admitted, error))
-            return self._compute(cycle, admitted) if admitted else None
-        except BaseException:
-            if self._log is not None:
-                self._log.take_back()
-            raise
-
-    def _compute(self, cycle: Cycle, admitted: Sequence[Commit]) -> BaseException | None:
-        """Run the cycle, show what it has led to, and finish its commits."""
-        try:
-            if self._log is not None:
-                self._log.ran()
-            if cycle.sources:  # otherwise there are notes alone, and no table changes
-                for entry in self._always:
-                    table = entry()
-                    if table is not None:
-                        cycle.include(table)
-                cycle.run()
-                self._show(cycle)
-        except BaseException:
-            cycle.abandon_hidden()
-            for commit in admitted:
-                if not cycle.has_applied(commit.operations):
-                    commit.finish(InternalError("The cycle that these rows were for was interrupted."))
-            raise
-        finally:
-            self._listeners.failed(cycle.failed)
-            self._finish(cycle, admitted)
-        return cycle.interrupt
-
-    def _admit(self, commits: Sequence[Commit]) -> tuple[Cycle, list[Commit]]:
-        """A new cycle, and those of ``commits`` that take part in it. The others are finished with their error."""
-        cycle = Cycle(self._step + 1)
-        admitted: list[Commit] = []
-        retired: set[Table] = set()
-        for commit in commits:
-            try:
-                for table, _ in commit.operations:
-                    if table in retired:
-                        raise UnavailableError(f"Table '{table.name}' was overwritten by another one. Publish again.")
-                    if self._log is not None:
-                        self._log.check(table)
-                cycle.admit(commit.operations)
-            except Exception as error:  # is for this publisher alone
-                commit.finish(error)
-            else:
-                admitted.append(commit)
-                retired.update(note.retires for note in commit.notes if note.retires is not None)
-        return cycle, admitted
-
-    def _write(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
-        """Write the cycle down before it runs."""
-        if self._log is None or not commits:
-            return
-        notes = [note for commit in commits for note in commit.notes]
-        log = self._log
-        logged = [entry for entry in commits if log.concerns([table for table, _ in entry.operations], entry.notes)]
-        position = log.write(cycle.step, cycle.staged, notes)
-        for commit in logged:
-            commit.position = position
-
-    def _unlogged(self, commits: Sequence[Commit], error: Exception) -> list[Commit]:
-        """Those of ``commits`` that no log has to know of. The others are finished with ``error``."""
-        rest: list[Commit] = []
-        for commit in commits:
-            tables = [table for table, _ in commit.operations]
-            if self._log is None or self._log.concerns(tables, commit.notes):
-                commit.finish(error)
-            else:
-                rest.append(commit)
-        return rest
-
-    def _finish(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
-        """Let the notes of a cycle happen, then tell its publishers how it ended."""
-        void: list[CycleNote] = []
-        errors: list[BaseException | None] = []
-        for commit in commits:
-            error = cycle.error_for(commit.operations) if cycle.failed else None
-            errors.append(error)
-            if error is not None or commit.is_done:  # done already: it was interrupted
-                void.extend(commit.notes)
-                continue
-            for note in commit.notes:
-                note.apply()
-                self._listeners.happened(note)
-        written = max(commit.position for commit in commits)
-        if self._log is not None and written:
-            lost = cycle.unchanged
-            if lost or void:
-                position = self._log.void(written, lost, void)
-                for commit in commits:
-                    commit.position = position if commit.position else 0
-        for commit, error in zip(commits, errors, strict=True):
-            commit.finish(error)
-
-    def _show(self, cycle: Cycle) -> None:
-        """Make the versions that the cycle has led to visible, all at once."""
-        self._always = [weakref.ref(table) for table in cycle.sources if table.changes_by_itself]
-        if not cycle.updates:
-            return
-        before = [table.version for table in cycle.updates]
-        with self._visible_lock:
-            self._step = cycle.step
-            for table in cycle.updates:
-                table.show_version()
-            for table in cycle.repointed:
-                table.show_version()
-        self._listeners.changed(
-            Change(table, update, previous, table.version)
-            for (table, update), previous in zip(cycle.updates.items(), before, strict=True)
-        )
+        """Run one cycle with ``commits``; returns an interrupt of the program in it."""
+        return self._runner.run(commits)

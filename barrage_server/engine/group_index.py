@@ -1,4 +1,4 @@
-"""From key values to groups, which have numbers in the order of their first appearance."""
+"""A map from key values to groups, numbered in order of first appearance."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ __all__ = ["GroupIndex", "pack_rows"]
 
 _BLOCK = 1 << 16
 _FEW = 256
-"""Texts fewer than these are looked up one by one."""
+"""Fewer texts than this are looked up one by one."""
 _TEXTS = 1 << 13
-"""Texts that are encoded at a time."""
+"""Texts encoded at a time."""
 _MANY = _TEXTS // 4
-"""Different values among them from which on each row is hashed by itself. A client can make texts with equal hashes in
-Arrow, and the time that these take together is the square of their number.
+"""Distinct values among these from which each row is hashed by itself.
+
+A client can choose texts with equal hashes in Arrow; their encoding takes quadratic time.
 """
 
 
 class GroupIndex:
-    """Gives each combination of key values a number: 0, 1, 2 and so on.
+    """Assigns a number to each combination of key values: 0, 1, 2 and so on.
 
-    The number is the row key of the group in :attr:`store`, which has the key values once. Keys are equal as those of a
-    keyed table: null equals null, NaN equals NaN, and -0.0 is 0.0; the value that came first is kept. Without key
-    columns all rows are group 0. Groups that are new after others were forgotten take the numbers of these.
+    The number is the row key of the group in :attr:`store`, which has the key values once. Keys are equal as in a keyed
+    table: null equals null, NaN equals NaN, and -0.0 equals 0.0; the first value is kept. Without key columns all rows
+    are group 0. New groups take the numbers of forgotten ones first.
 
     Args:
         schema: the key columns; there may be none.
@@ -46,7 +47,6 @@ class GroupIndex:
 
     Raises:
         UnsupportedTypeError: values of one of the types cannot be keys.
-
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -74,17 +74,25 @@ class GroupIndex:
         return self._views
 
     def find(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
-        """The group of each of ``rows`` rows with these key values; -1 where there is none."""
+        """The group of each row, int64; -1 for unknown key values.
+
+        Args:
+            columns: the key columns of the rows.
+            rows: the number of rows.
+        """
         if self._index is None:
             return np.full(rows, 0 if self.count else -1, np.int64)
         return self._through_texts(columns, rows, self._find, self._index)
 
     def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
-        """The same; groups that are not there are made.
+        """The group of each row, int64; makes groups for unknown key values.
+
+        Args:
+            columns: the key columns of the rows.
+            rows: the number of rows.
 
         Raises:
             LimitError: there would be too many.
-
         """
         if self._index is None:
             self.count = max(self.count, min(rows, 1))
@@ -98,7 +106,7 @@ class GroupIndex:
         look_up: Callable[[Sequence[pa.Array], KeyIndex], Int64Array],
         index: KeyIndex,
     ) -> Int64Array:
-        """What ``look_up`` gives, which is asked for texts once for many rows, where that is less work."""
+        """The result of ``look_up``, called once per distinct text where that is faster."""
         if self._texts is None or rows < _FEW:
             return look_up(columns, index)
         words = words_of(columns[0]) if self._texts.is_useful else None
@@ -138,9 +146,10 @@ class GroupIndex:
         return found
 
     def forget(self, groups: Int64Array) -> None:
-        """Forget some groups, which may have been forgotten before. The others keep their numbers.
+        """Forget ``groups``, some of which may be forgotten already.
 
-        The cost is that of all groups. An index is either packed or forgets.
+        The other groups keep their numbers. The cost is proportional to the number of all groups. An index uses either
+        this method or :meth:`pack`.
         """
         dead = np.setdiff1d(groups, self._free)
         self._free = np.union1d(self._free, dead)
@@ -151,7 +160,7 @@ class GroupIndex:
         self._build(living)
 
     def pack(self, living: Int64Array) -> None:
-        """Give the groups ``living``, in ascending order, the numbers from 0, and forget all others."""
+        """Keep only the groups ``living`` (ascending), and number them from 0."""
         if self._index is None:
             self.count = len(living)
             return
@@ -160,7 +169,7 @@ class GroupIndex:
         self._build(np.arange(self.count, dtype=np.int64))
 
     def _build(self, living: Int64Array) -> None:
-        """Make the index of these groups, whose cells have been moved, or those of others discarded."""
+        """Make the index of ``living`` after other groups' cells have been discarded."""
         self._views = None
         if not self._written:
             self.store.undo = Undo()  # nothing reads the key values as they were
@@ -190,7 +199,13 @@ class GroupIndex:
 
 
 def pack_rows(store: ColumnStore, living: Int64Array, count: int) -> None:
-    """Move the cells of the row keys ``living``, in ascending order, to those from 0; the others below ``count`` go."""
+    """Keep only the rows ``living`` (ascending), and move them to the keys from 0.
+
+    Args:
+        store: the columns.
+        living: row keys below ``count``.
+        count: one more than the highest row key.
+    """
     numbers = np.arange(len(living), dtype=np.int64)
     moved = int(np.searchsorted(living - numbers, 1))
     dead, live = RowSet.flat(count) - RowSet.from_sorted_keys(living), RowSet.flat(len(living))
@@ -203,8 +218,9 @@ def pack_rows(store: ColumnStore, living: Int64Array, count: int) -> None:
 def _once(
     column: pa.Array, look_up: Callable[[Sequence[pa.Array], KeyIndex], Int64Array], index: KeyIndex
 ) -> Int64Array:
-    """What ``look_up`` gives for texts or bytes, which is asked once for those that are equal in a block of rows; for
-    each row if many are different.
+    """The result of ``look_up`` for texts or bytes, called once per distinct value.
+
+    Values are distinct within a block of rows. If many are, ``look_up`` is called for all rows instead.
     """
     if len(column) < _TEXTS:
         return look_up([column], index)

@@ -1,16 +1,16 @@
-"""An append-only store of Arrow values of any type, addressed by a running index.
+"""An append-only store of Arrow values of any type, addressed by index.
 
-Columns whose values have no fixed width keep an index into a heap in each cell. Values are never changed or moved to
-another index, so a view of the heap stays valid, and overwriting a cell overwrites an index. Nulls are kept in the heap
-like any other value: reading a run of rows is then a slice of a chunk, including nulls at every depth.
+Columns of variable-width values keep an index into a heap in each cell. Values are never changed or moved to another
+index, so a view of the heap stays valid, and overwriting a cell overwrites an index. The heap stores nulls like any
+other value: a run of rows is then read as a slice of a chunk, including nulls at every depth.
 
-Values are kept in chunks. What is appended becomes a chunk of its own at first; small chunks at the end are merged so
-that sizes fall geometrically, which copies each value a logarithmic number of times. No chunk crosses a multiple of the
-largest number of rows, and chunks between two multiples are merged into one: reading a table in such pieces returns the
-chunks themselves. A chunk also has a limit in bytes, unless a single append or value is larger, so 32-bit offsets
-cannot overflow.
+Values are kept in chunks. An append makes a chunk of its own at first; small chunks at the end are merged so that sizes
+fall geometrically, which copies each value a logarithmic number of times. No chunk crosses a multiple of the largest
+number of rows, and chunks between two multiples are merged into one: reading a table in such pieces returns the chunks
+themselves. A chunk also has a limit in bytes, unless a single append or value is larger, so 32-bit offsets cannot
+overflow.
 
-A heap whose values are released one by one counts, per chunk, those in use, and frees chunks without any. The column
+A heap whose values are released one by one counts the values in use per chunk, and frees chunks without any. The column
 collects the rest of the garbage (:mod:`barrage_server.engine.heap_column`).
 
 Indexes increase without end, and are stored modulo 2**32. That identifies a value, because fewer than 2**32 lie between
@@ -40,10 +40,10 @@ MAX_CHUNK_ROWS = 1 << 18
 READ_ROWS = 1 << 16
 MAX_CHUNK_BYTES = 32 << 20
 
-# What it costs, in tens of nanoseconds, to slice one run of values, and to take from a chunk: per row and per call.
+# Costs in tens of nanoseconds: of slicing one run of values, and of a take from a chunk, per row and per call.
 _SLICE_COST, _TAKE_ROW_COST, _TAKE_COST = 60, 5, 600
 
-# Rows up to which adjacent ones are not searched for.
+# Up to this number of rows, runs of adjacent values are not searched for.
 _FEW_ROWS = 1024
 
 # Garbage that is not collected: bytes, and percent of the bytes in use.
@@ -64,7 +64,6 @@ class HeapView:
         type: the Arrow type of the values.
         chunks: the values, in order of their indexes.
         starts: the index of the first value of each chunk.
-
     """
 
     __slots__ = ("chunks", "starts", "type")
@@ -75,11 +74,12 @@ class HeapView:
         self.starts = starts
 
     def take(self, indexes: IndexArray) -> pa.Array:
-        """The values at ``indexes`` in the order given, which may repeat. Consecutive indexes are read without a copy.
+        """The values at ``indexes``, which may repeat, in the order given.
+
+        Consecutive indexes are read without a copy.
 
         Raises:
             LimitError: the values are together too large for one array of this type.
-
         """
         count = len(indexes)
         if count == 0:
@@ -102,7 +102,7 @@ class HeapView:
         return self.slice(self.starts[0] + ((index - self.starts[0]) & INDEX_MASK), count)
 
     def pieces(self, indexes: IndexArray) -> Iterator[pa.Array]:
-        """The values at ``indexes`` in the order given, in as many arrays as it takes."""
+        """The values at ``indexes`` in order, in as many arrays as their size requires."""
         try:
             values = self.take(indexes)
         except LimitError:
@@ -116,7 +116,7 @@ class HeapView:
                 yield values
 
     def slice(self, first: int, count: int) -> pa.Array:
-        """``count`` values from the absolute index ``first`` on, without a copy when they lie in one chunk."""
+        """``count`` values from the absolute index ``first`` on; a view within a chunk."""
         parts = self._slices(first, count)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
@@ -132,9 +132,8 @@ class HeapView:
 
     def _pick(self, indexes: IndexArray) -> pa.Array:
         base = self.starts[0]
-        few = len(indexes) <= _FEW_ROWS or len(indexes) > len(
-            self.chunks[0]
-        )  # rows, or values that come again and again
+        # few rows, or values that repeat
+        few = len(indexes) <= _FEW_ROWS or len(indexes) > len(self.chunks[0])
         if few and len(self.chunks) == 1 and not pat.is_nested(self.type):
             return take(self.chunks[0], indexes - INDEX.type(base & INDEX_MASK))
         wanted = (indexes - INDEX.type(base & INDEX_MASK)).astype(np.int64)  # modulo 2**32
@@ -152,7 +151,7 @@ class HeapView:
         return self._take_by_chunk(wanted, low, high)
 
     def _take_by_chunk(self, wanted: npt.NDArray[np.int64], low: int, high: int) -> pa.Array:
-        """The values at absolute indexes, all of them in the chunks ``low`` to ``high``."""
+        """The values at absolute indexes, all in the chunks ``low`` to ``high``."""
         if low == high:
             wanted -= self.starts[low]
             return take(self.chunks[low], wanted)
@@ -176,7 +175,7 @@ class HeapView:
 
 
 class Heap:
-    """A heap that is written to.
+    """A heap that one thread writes to.
 
     Args:
         data_type: the Arrow type of the values.
@@ -184,11 +183,10 @@ class Heap:
 
     Attributes:
         nbytes: bytes of all chunks.
-        garbage: about how many of them belong to released values.
+        garbage: an estimate of the bytes of released values.
         next_index: the absolute index of the next value.
         merged_bytes: chunks up to this size, in bytes, are merged with any later value.
         pinned_before: chunks that begin before this index are not freed.
-
     """
 
     __slots__ = (
@@ -224,7 +222,7 @@ class Heap:
 
     @property
     def first_index(self) -> int:
-        """The lowest index that is still there."""
+        """The absolute index of the first stored value."""
         return self._starts[0] if self._starts else self.next_index
 
     def __len__(self) -> int:
@@ -236,11 +234,10 @@ class Heap:
         return np.arange(first, first + len(values), dtype=np.int64).astype(INDEX)
 
     def extend(self, values: pa.Array) -> int:
-        """Copy ``values`` in, and return the absolute index of the first one; the others follow.
+        """Copy ``values`` in; returns the absolute index of the first value.
 
         Raises:
             LimitError: indexes would be 2**32 or more apart.
-
         """
         first, count = self.next_index, len(values)
         if first + count - self.first_index > INDEX_MASK:
@@ -254,7 +251,7 @@ class Heap:
         return first
 
     def absolute(self, index: int) -> int:
-        """The absolute index of a stored value with this index modulo 2**32."""
+        """The absolute index of a stored value, from its index modulo 2**32."""
         return self.first_index + ((index - self.first_index) & INDEX_MASK)
 
     def snapshot(self) -> HeapView:
@@ -264,14 +261,17 @@ class Heap:
         return self._view
 
     def drop_before(self, index: int) -> None:
-        """Let go of the chunks whose values all lie below the absolute index ``index``."""
+        """Drop the chunks that end before or at the absolute index ``index``."""
         count = 0
         while count < len(self._chunks) and self._starts[count] + len(self._chunks[count]) <= index:
             count += 1
         self._drop(range(count))
 
     def release(self, indexes: IndexArray) -> None:
-        """Values that one user each does not need any more: chunks without any others are freed."""
+        """Take note that one cell per index no longer uses the value.
+
+        Chunks without used values are freed.
+        """
         if len(indexes) == 0:
             return
         first = self.first_index
@@ -289,7 +289,7 @@ class Heap:
         self._drop(unused)
 
     def close(self) -> None:
-        """Let what is appended from now on lie in chunks of its own."""
+        """Merge no later value into the present chunks."""
         self._closed = self.next_index
 
     def pin(self) -> None:
@@ -298,12 +298,12 @@ class Heap:
         self.pinned_before = self.next_index
 
     def drop_between(self, first: int, stop: int) -> None:
-        """Drop the chunks between two absolute indexes, also pinned ones: their values are not in use."""
+        """Drop the chunks between two absolute indexes, whose values are all unused."""
         bounds = zip(self._starts, self._chunks, strict=True)
         self._drop([n for n, (start, chunk) in enumerate(bounds) if first <= start and start + len(chunk) <= stop])
 
     def collectable_span(self) -> tuple[int, int] | None:
-        """The range (first, stop) of absolute indexes with most garbage; ``None`` while there is too little."""
+        """The absolute indexes (first, stop) around most garbage; ``None`` if little."""
         if self.next_index - self.first_index > _MAX_SPAN:
             return self.first_index, self.next_index - _MAX_SPAN // 2
         if self.garbage <= max(_MIN_GARBAGE, (self.nbytes - self.garbage) * _MAX_GARBAGE / 100):
@@ -326,7 +326,7 @@ class Heap:
             self._view = None
 
     def _append(self, values: pa.Array, nbytes: int) -> None:
-        """Append as one chunk, or in halves when that would be too many bytes."""
+        """Append as one chunk, or in halves if that would be too many bytes."""
         count = len(values)
         if nbytes > MAX_CHUNK_BYTES and count > 1:
             for part in (values.slice(0, count // 2), values.slice(count // 2)):

@@ -1,9 +1,10 @@
-"""Columns whose values lie in a heap, with their index in the cell: strings, binary and nested values.
+"""Columns of variable-width values: strings, binary and nested values.
 
-Where rows are overwritten or removed one by one, the heap counts the values of each chunk that are in use. Garbage that
-is spread over many chunks is collected by a *sweep*: a few rows at a time, in key order, the values in the chunks to
-empty are appended to the heap again. Readers are not affected: the old index goes into the undo record like any other
-old cell.
+The values lie in a heap; a cell holds the index of its value.
+
+Where rows are overwritten or removed one by one, the heap counts the values of each chunk that are in use. Garbage in
+many chunks is collected by a *sweep*: a few rows at a time, in key order, the values in the chunks to empty are
+appended to the heap again. Readers are not affected: the old index goes into the undo record like any other old cell.
 
 Strings of few distinct values are kept once each (:mod:`barrage_server.engine.interner`), and leave no garbage.
 """
@@ -109,14 +110,14 @@ class HeapColumn(Column):
             self._write_indexes(plan, self._append(values), undo)
 
     def overwrite(self, rows: Rows, values: pa.Array, undo: Undo) -> None:
-        """Append ``values`` to the heap, set the indexes, and release what they were; see :meth:`Column.overwrite`."""
+        """Overwrite the values, and release the old ones; see :meth:`Column.overwrite`."""
         plan = ReadPlan.of(rows)
         self.check(plan, values)
         if plan.size:
             self._release(self._write_indexes(plan, self._append(values), undo))
 
     def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
-        """Compare values, or indexes where equal values have equal ones; see :meth:`Column.update`."""
+        """Overwrite the values that differ; see :meth:`Column.update`."""
         plan = ReadPlan.of(rows)
         self.check(plan, values, order)
         if plan.size == 0:
@@ -171,7 +172,7 @@ class HeapColumn(Column):
         return self._interner.append(stored)
 
     def _differ(self, indexes: IndexArray, values: pa.Array) -> BoolArray:
-        """Where ``values`` are not those under ``indexes``."""
+        """Whether each of ``values`` differs from the value at its index."""
         changed = np.empty(len(indexes), np.bool_)
         start = 0
         for stored in self.heap.snapshot().pieces(indexes):
@@ -181,7 +182,7 @@ class HeapColumn(Column):
         return changed
 
     def _prepare(self, plan: ReadPlan) -> None:
-        """Before the cells of ``plan`` are written."""
+        """Prepare for writing the cells of ``plan``."""
         self._written += plan.size
         if plan.first_key <= self._last_key:
             self._in_order = False
@@ -194,8 +195,10 @@ class HeapColumn(Column):
     def _write_indexes(
         self, plan: ReadPlan, indexes: IndexArray, undo: Undo | None, old: IndexArray | None = None
     ) -> IndexArray:
-        """Set the cells of ``plan``; what they were. That is recorded, unless ``undo`` is ``None``: then nothing is
-        returned.
+        """Set the cells of ``plan``, and record the old ones in ``undo``.
+
+        Returns:
+            the old cells; an empty array if ``undo`` is ``None``.
         """
         self._prepare(plan)
         self.indexes.reserve(plan)
@@ -206,7 +209,7 @@ class HeapColumn(Column):
         return indexes[:0] if old is None else old
 
     def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
-        """Copy indexes; values stay where they are. See :meth:`Column.move`."""
+        """Copy indexes; the values stay where they are. See :meth:`Column.move`."""
         if len(sources):
             self._in_order = False
             indexes = self.indexes.gather(ReadPlan.from_keys(sources))
@@ -235,7 +238,7 @@ class HeapColumn(Column):
         return _HeapSnapshot(self)
 
     def collect(self, live: RowSet, undo: Undo) -> None:
-        """Go on with a sweep, or begin one; see :meth:`Column.collect`."""
+        """Continue or begin a sweep; see :meth:`Column.collect`."""
         if not self._reuses:
             return
         budget, self._written = _SWEEP * self._written + _MIN_SWEEP, 0
@@ -262,7 +265,7 @@ class HeapColumn(Column):
             self.heap.drop_between(first, stop)
 
     def _move_values(self, plan: ReadPlan, undo: Undo) -> None:
-        """Append the values of ``plan`` that the sweep is to move, and set the indexes."""
+        """Move the values of ``plan`` out of the swept chunks, and set the indexes."""
         if plan.size == 0 or self._sweep is None:
             return
         first, stop, _ = self._sweep
@@ -276,7 +279,7 @@ class HeapColumn(Column):
             self.heap.release(old)
 
     def _begin_anew(self, live: RowSet, undo: Undo) -> None:
-        """Rebuild the interned values with those in use, when most are not."""
+        """Rebuild the interned values from the rows ``live``."""
         plan = ReadPlan.from_row_set(live)
         old = self.indexes.gather(plan)
         values = list(self.heap.snapshot().pieces(old))
@@ -291,7 +294,10 @@ class HeapColumn(Column):
         self.indexes.drop_after(last_key)
 
     def drop_before(self, first_key: int) -> None:
-        """Drop pages, and chunks where values are in key order; see :meth:`Column.drop_before`."""
+        """Drop pages, and chunks whose values are no longer used.
+
+        Chunks are dropped only while values are in key order. See :meth:`Column.drop_before`.
+        """
         self.indexes.drop_before(first_key)
         if not self._in_order:
             return

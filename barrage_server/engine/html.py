@@ -1,4 +1,4 @@
-"""Tables as HTML, for notebooks: a bounded part of each, with every text escaped."""
+"""Tables as HTML, for notebooks: a bounded part of each, with texts escaped."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NULL: Final = "∅"
 
 
 def shape_in_words(rows: int, columns: int) -> str:
-    """``"1,234 rows × 3 columns"``."""
+    """The size of a table as text: ``"1,234 rows × 3 columns"``."""
     return f"{rows:,} {'row' if rows == 1 else 'rows'} × {columns:,} {'column' if columns == 1 else 'columns'}"
 
 
 def table_html(title: str, version: TableVersion, *, key_columns: Sequence[str] = (), notes: Iterable[str] = ()) -> str:
-    """The first rows and columns of a version.
+    """The first rows and columns of a version as HTML.
 
     Args:
         title: the beginning of the caption.
@@ -58,7 +58,7 @@ def table_html(title: str, version: TableVersion, *, key_columns: Sequence[str] 
 
 
 def grid_html(caption: str, header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts, of which at most 100 rows are shown.
+    """Texts as an HTML table of at most 100 rows.
 
     Args:
         caption: the line above it.
@@ -79,7 +79,7 @@ def grid_html(caption: str, header: Sequence[tuple[str, str]], rows: Iterable[Se
 
 
 def _safe(text: str, longest: int = _CELL) -> str:
-    """``text`` cut, on one line and escaped."""
+    """``text`` on one line, escaped, and cut to ``longest`` letters."""
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return escape("".join(letter if letter.isprintable() else " " for letter in cut))
 
@@ -115,7 +115,7 @@ def _listed(texts: pa.Array) -> list[str]:
 
 
 def _scalar_text(scalar: pa.Scalar, depth: int) -> str:
-    """One value; of nested ones, the first items of the first levels."""
+    """The text of one value; of a nested value, the first items of the first levels."""
     if not scalar.is_valid:
         return _NULL
     kind = scalar.type

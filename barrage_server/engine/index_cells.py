@@ -1,5 +1,6 @@
-"""Cells that hold indexes into a heap. Where rows were written in order, their indexes follow each other, and take no
-memory.
+"""Cells that hold indexes into a heap.
+
+Pages whose rows were written in order hold consecutive indexes, and take no memory.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ __all__ = ["IndexCells", "IndexRun"]
 
 
 class IndexRun:
-    """A page of consecutive indexes: the cell at offset ``i`` holds ``start + i`` (modulo 2**32).
+    """A page of consecutive indexes.
 
-    Reads like an array. The size grows in place; readers of older versions do not look beyond their rows.
+    The cell at offset ``i`` holds ``start + i`` (modulo 2**32). Reads like an array. The size grows in place; readers
+    of older versions do not look beyond their rows.
     """
 
     __slots__ = ("size", "start")
@@ -38,11 +40,10 @@ class IndexRun:
 
 
 class IndexCells(Cells):
-    """The indexes of one column.
+    """The cells of one column of variable-width values.
 
     Args:
         page_bits: a page has ``2**page_bits`` cells at most.
-
     """
 
     __slots__ = ()
@@ -51,10 +52,7 @@ class IndexCells(Cells):
         super().__init__(INDEX, page_bits=page_bits)
 
     def write_run(self, plan: ReadPlan, first: int) -> None:
-        """Set the cells of a contiguous plan to the absolute index ``first`` and those that follow.
-
-        Only for cells that no version reads: what they held is not recorded.
-        """
+        """Set unread cells of a contiguous plan to consecutive indexes from ``first``."""
         self.recent = None
         for page, where, begin, _, top in plan.segments(self.page_bits):
             assert isinstance(where, slice)

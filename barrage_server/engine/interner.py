@@ -1,4 +1,4 @@
-"""Repeated values stored once: strings of few distinct values."""
+"""Storage of each distinct value once, for columns of few distinct strings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIRST_STEP = 1 << 12
 
 
 class Interner:
-    """Gives equal values one index in a heap, while that saves memory.
+    """Assigns one heap index to equal values, while that saves memory.
 
     Args:
         heap: where new values go. Nothing else may be put into it meanwhile.
@@ -37,7 +37,6 @@ class Interner:
         is_active: whether equal values still get one index. Once False, it stays False, and the values are pinned in
             the heap.
         count: number of distinct values, now or when interning stopped.
-
     """
 
     __slots__ = ("_first", "_heap", "_index", "_known", "_seen", "count", "is_active")
@@ -54,12 +53,13 @@ class Interner:
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken to find values again; the values themselves are the heap's."""
+        """Bytes of the index by value, without the values, which are in the heap."""
         return 0 if self._index is None else self._index.nbytes
 
     def append(self, values: pa.Array) -> IndexArray:
-        """The index of each value (modulo 2**32), in the heap. The tail of ``values`` may be appended without
-        interning, if there are too many distinct ones.
+        """Store ``values``; returns their indexes (modulo 2**32) in the heap.
+
+        If there are too many distinct values, the rest of ``values`` is appended without interning.
         """
         parts: list[IndexArray] = []
         start = 0
@@ -92,7 +92,7 @@ class Interner:
         return indexes.astype(INDEX)
 
     def _scan(self, values: pa.Array) -> Int64Array:
-        """The absolute indexes of ``values``, found by looking through all that are known."""
+        """The absolute indexes of ``values``, found by a scan of all known values."""
         known = self._all()
         found = pc.index_in(values, value_set=known)
         if found.null_count:
@@ -102,7 +102,7 @@ class Interner:
         return indexes
 
     def _look_up(self, keys: KeyValues) -> Int64Array:
-        """The absolute indexes of values, -1 for those that are not known."""
+        """The absolute indexes of values; -1 for unknown ones."""
         if self._index is None:
             self._index = KeyIndex([self._heap.type], self._read)
             self._index.insert(KeyValues([self._all()]), np.arange(self._first, self._first + self.count))
@@ -110,7 +110,7 @@ class Interner:
         return self._index.lookup(keys)
 
     def _add(self, values: pa.Array) -> None:
-        """Take up new values, all different."""
+        """Add new, distinct values."""
         first = self._heap.extend(values)
         if self.count == 0:
             self._first = first

@@ -1,4 +1,4 @@
-"""How what takes long is broken off: between two pieces of its work it asks whether it shall go on."""
+"""Interruption of long work, which calls a check between its pieces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _check: Final[ContextVar[Callable[[], object] | None]] = ContextVar("interrupt",
 
 @contextmanager
 def interruptible(check: Callable[[], object]) -> Iterator[None]:
-    """Break off the work of the ``with`` body with the error that ``check()`` raises, if it raises one."""
+    """End the work of the ``with`` body with the error of ``check()``, if it raises."""
     token = _check.set(check)
     try:
         yield
@@ -23,7 +23,7 @@ def interruptible(check: Callable[[], object]) -> Iterator[None]:
 
 
 def check_interrupt() -> None:
-    """Raise what the innermost check raises. To be called between two pieces of work."""
+    """Call the innermost check. For long work, between two pieces."""
     check = _check.get()
     if check is not None:
         check()

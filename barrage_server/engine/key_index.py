@@ -1,8 +1,8 @@
-"""From key values to row keys, for whole batches at a time.
+"""A map from key values to row keys, for whole batches at a time.
 
-Dense integer keys have a place each (:mod:`barrage_server.engine.direct_rows`). For all others a hash table has the
-candidate rows of a key (:mod:`barrage_server.engine.slots`); their key values are read from the indexed table and
-compared. No key is stored a second time.
+Dense integer keys have a place each (:mod:`barrage_server.engine.direct_rows`). For all other keys a hash table has the
+candidate rows (:mod:`barrage_server.engine.slots`); their key values are read from the indexed table and compared. No
+key is stored a second time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GIVEN_UP, _MIN_GIVEN_UP = 32, 1 << 12
 
 
 class KeyIndex:
-    """Finds the rows that have given key values. A key has at most one row.
+    """Finds the rows of given key values. A key has at most one row.
 
     Args:
         types: the Arrow types of the key columns.
@@ -42,7 +42,6 @@ class KeyIndex:
 
     Raises:
         UnsupportedTypeError: values of one of the types cannot be keys.
-
     """
 
     def __init__(
@@ -67,11 +66,11 @@ class KeyIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table."""
+        """Bytes of the index."""
         return self._slots.nbytes + (self.direct.nbytes if self.direct else 0)
 
     def lookup(self, keys: KeyValues) -> Int64Array:
-        """For each key, the row key of its row; -1 when there is none."""
+        """The row key of each key, int64; -1 for unknown keys."""
         if keys.count > _BLOCK:
             blocks = range(0, keys.count, _BLOCK)
             return np.concatenate([self.lookup(keys.slice(start, start + _BLOCK)) for start in blocks])
@@ -87,7 +86,7 @@ class KeyIndex:
         return found
 
     def insert(self, keys: KeyValues, rows: Int64Array) -> None:
-        """Add keys that differ from each other and from those that are there.
+        """Add new, distinct keys.
 
         Args:
             keys: the key values.
@@ -95,7 +94,6 @@ class KeyIndex:
 
         Raises:
             LimitError: there are too many keys.
-
         """
         if len(rows) == 0:
             return
@@ -111,9 +109,7 @@ class KeyIndex:
         self._slots.insert(self._hasher(keys), rows)
 
     def remove(self, rows: Int64Array) -> None:
-        """Forget the keys of ``rows``, whose key values must still be readable. Rows that are not in the index are
-        ignored.
-        """
+        """Remove ``rows``, whose key values must still be readable; ignore unknown rows."""
         if len(rows) == 0 or not len(self):
             return
         rows = np.unique(rows)
@@ -131,9 +127,7 @@ class KeyIndex:
                 self._slots.insert(self._hash_rows(given_up), given_up)
 
     def deduplicate(self, keys: KeyValues) -> Int64Array:
-        """The positions of the last row of each distinct key, increasing. A batch without repeated keys gives all
-        positions.
-        """
+        """The positions of the last row of each distinct key, ascending."""
         everything = np.arange(keys.count, dtype=np.int64)
         if keys.count < 2 or (self.direct is not None and _is_increasing(*keys.numbers)):
             return everything
@@ -161,7 +155,7 @@ class KeyIndex:
         return np.flatnonzero(keep)
 
     def _search(self, keys: KeyValues) -> Int64Array:
-        """The row keys of keys that direct rows do not cover."""
+        """The row keys of keys outside of the direct rows; -1 for unknown keys."""
         found = np.full(keys.count, -1, np.int64)
         if keys.count == 0 or not self._slots.count:
             return found
@@ -179,7 +173,7 @@ class KeyIndex:
         return found
 
     def _unhash(self, keys: KeyValues, rows: Int64Array) -> None:
-        """Remove the entries of ``rows``, whose keys these are."""
+        """Remove the entries of ``rows`` with the given keys from the hash table."""
         if keys.count == 0 or not self._slots.count:
             return
         search = self._slots.search(self._hasher(keys))
@@ -192,7 +186,7 @@ class KeyIndex:
             self._slots.clear(np.concatenate(gone))
 
     def _covered(self, keys: KeyValues) -> npt.NDArray[np.bool_]:
-        """Which keys direct rows cover."""
+        """Whether the direct rows cover each key."""
         if self.direct is None or self.direct.end == self.direct.first:
             return np.zeros(keys.count, np.bool_)
         numbers, valid = keys.numbers
@@ -200,7 +194,7 @@ class KeyIndex:
         return covered if valid is None else covered & valid
 
     def _cover(self, keys: KeyValues) -> None:
-        """Extend the direct rows over some of ``keys``, which are new, where they are dense."""
+        """Extend the direct rows over new keys where these are dense."""
         assert self.direct is not None
         numbers, valid = keys.numbers
         outside = ~self.direct.covers(numbers)
@@ -224,7 +218,7 @@ class KeyIndex:
                 self.direct.set(moving.numbers[0], rows)
 
     def _equals_stored(self, keys: KeyValues, rows: Int64Array) -> npt.NDArray[np.bool_]:
-        """Which keys equal those stored under ``rows``."""
+        """Whether each key equals the key stored under the row key at its position."""
         start, same = 0, []
         for part, stored in self._stored(rows):
             given = keys if len(part) == keys.count else keys.slice(start, start + len(part))
@@ -238,7 +232,7 @@ class KeyIndex:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _stored(self, rows: Int64Array, size: int = _BLOCK) -> Iterator[tuple[Int64Array, KeyValues]]:
-        """The keys stored under ``rows``, in parts: which rows, and their keys."""
+        """Yield the keys stored under ``rows`` in parts: row keys and key values."""
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             try:

@@ -1,7 +1,7 @@
-"""Key values as whole columns: hashed and compared without looking at single rows.
+"""Whole columns of key values, hashed and compared without a loop over rows.
 
-Keys are equal as in SQL's GROUP BY: null equals null, NaN equals NaN, and -0.0 is 0.0. A struct is its leaves and,
-for each struct in it, whether it is there: a null struct differs from a struct of nulls.
+Keys are equal as in SQL's GROUP BY: null equals null, NaN equals NaN, and -0.0 equals 0.0. A struct consists of its
+leaves and of one flag for each struct in it, which distinguishes a null struct from a struct of nulls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class KeyValues:
 
     Args:
         columns: one array per key column, of key types, all of one length.
-
     """
 
     __slots__ = ("_cells", "_hashes", "_strings", "count")
@@ -53,7 +52,7 @@ class KeyValues:
             self._add(column)
 
     def _add(self, column: pa.Array) -> None:
-        """Take in a column, a struct as its leaves. Columns of one type always come to the same leaves."""
+        """Add a column; of a struct, its leaves, which are the same for all of a type."""
         kind = storage_kind(column.type)
         if kind is not StorageKind.HEAP:
             if kind is not StorageKind.NULL:  # nulls are all alike
@@ -87,12 +86,12 @@ class KeyValues:
 
     @property
     def numbers(self) -> tuple[npt.NDArray[np.int64], BoolArray | None]:
-        """The keys of one column of an integer type, and which of them are not null (``None``: all)."""
+        """The keys of one integer column, and which are not null (``None``: all)."""
         data, valid = self._cells[0]
         return data.astype(np.int64, copy=False), valid
 
     def slice(self, start: int, stop: int) -> KeyValues:
-        """The keys from position ``start`` to before ``stop``, without a copy."""
+        """The keys from ``start`` to before ``stop``, without a copy."""
         part = KeyValues.__new__(KeyValues)
         part.count = min(stop, self.count) - start
         part._cells = [(data[start:stop], None if valid is None else valid[start:stop]) for data, valid in self._cells]
@@ -101,7 +100,7 @@ class KeyValues:
         return part
 
     def equal(self, other: KeyValues) -> BoolArray:
-        """Where the keys of both are equal, row by row."""
+        """Whether the keys of both are equal, row by row."""
         same = np.ones(self.count, np.bool_)
         for (data, valid), (other_data, other_valid) in zip(self._cells, other._cells, strict=True):
             same &= ~raw_differ(data, other_data)  # cells under nulls are zero
@@ -121,7 +120,7 @@ class KeyValues:
         return np.lexsort(parts) if parts else np.arange(self.count, dtype=np.int64)
 
     def hash(self) -> HashArray:
-        """A hash of each key, made once. It must not be changed."""
+        """The hash of each key, computed once. Do not write to the array."""
         if self._hashes is None:
             self._hashes = self._hash()
         return self._hashes
@@ -144,7 +143,7 @@ class KeyValues:
 
 
 def is_integer_like(data_type: pa.DataType) -> bool:
-    """Whether cells of a type are integers whose order is that of the values: numbers, dates, times."""
+    """Whether values of a type order like integer cells: numbers, dates, times."""
     stored = storage_type(data_type)
     if not (pat.is_integer(stored) or pat.is_temporal(stored)) or pat.is_uint64(stored):
         return False
@@ -152,10 +151,10 @@ def is_integer_like(data_type: pa.DataType) -> bool:
 
 
 def _mix(hashes: HashArray, factors: HashArray | np.uint64) -> None:
-    """Spread every bit over all others, in place (the finalizer of SplitMix64, whose last factor is a secret one).
+    """Spread every bit over all others, in place.
 
-    With public factors, an attacker can predict how a change of the input changes the result, and can make one change
-    cancel another.
+    This is the finalizer of SplitMix64 with a secret last factor. With public factors, an attacker can predict how a
+    change of the input changes the result, and can make one change cancel another.
     """
     with np.errstate(over="ignore"):
         hashes += _STEP
@@ -167,7 +166,7 @@ def _mix(hashes: HashArray, factors: HashArray | np.uint64) -> None:
 
 
 def _factors(places: npt.NDArray[np.uint64]) -> HashArray:
-    """A secret odd number for each place of a word among the words of a key, or of a value."""
+    """A secret odd factor for each place of a word in a key or a value."""
     factors = places * (_FACTORS_STEP | np.uint64(1)) + _FACTORS
     _mix(factors, np.uint64(0x94D049BB133111EB))
     factors |= np.uint64(1)
@@ -183,7 +182,7 @@ def _factor(place: int) -> np.uint64:
 
 
 def _words(data: npt.NDArray[Any]) -> list[HashArray]:
-    """Cells as 64-bit words, one array per word of a cell."""
+    """Cells as 64-bit words: one array for each word of a cell."""
     width = data.dtype.itemsize
     if data.dtype.kind != "V":
         return [data.view(f"u{width}").astype(np.uint64, copy=False)]
@@ -203,7 +202,10 @@ def _equal_strings(first: pa.Array, second: pa.Array) -> BoolArray:
 
 
 def _hash_strings(column: pa.Array) -> HashArray:
-    """A hash of each value of a string or binary column: the sum of its words, each mixed in a way of its place."""
+    """The hash of each string or binary value.
+
+    It is the sum of the words of the value, each mixed with a factor of its place.
+    """
     count = len(column)
     validity, *buffers = column.buffers()
     if pat.is_fixed_size_binary(column.type):  # of width zero

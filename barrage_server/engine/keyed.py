@@ -1,4 +1,4 @@
-"""Tables whose rows are overwritten: by key, or by position."""
+"""Tables with rows that are overwritten: by key, or by position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_ROWS_TOGETHER = 10_000
 
 
 class _OverwrittenTable(RestorableTable):
-    """The base of keyed and replaced tables: it writes only cells that differ, and collects garbage."""
+    """A table that overwrites cells where they differ, and collects garbage."""
 
     def _modify(
         self,
@@ -43,9 +43,16 @@ class _OverwrittenTable(RestorableTable):
         skip: frozenset[int] = frozenset(),
         order: Int64Array | None = None,
     ) -> tuple[RowSet, ...]:
-        """Write the cells of existing rows that differ from the stored ones; returns the changed rows per column.
+        """Write the cells of existing rows that differ from the stored ones.
 
-        ``order`` has the position in the batch of each row of the plan; without it, the orders are equal.
+        Args:
+            plan: the rows.
+            batch: one array per column.
+            skip: the numbers of columns to leave unchanged.
+            order: the position in the batch of each row of the plan; ``None`` for equal orders.
+
+        Returns:
+            the changed rows of each column.
         """
         modified = [RowSet.empty()] * len(self._store.columns)
         if plan.size:
@@ -66,7 +73,7 @@ class _OverwrittenTable(RestorableTable):
 
 
 def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
-    """The rows of ``plan``, which are ``rows``, that are ``chosen``."""
+    """The ``chosen`` rows of ``plan``, whose row keys are ``rows``."""
     count = int(np.count_nonzero(chosen))
     if count == plan.size:
         return rows
@@ -78,7 +85,7 @@ def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
 
 
 def _together(operations: Sequence[Operation]) -> list[list[Operation]]:
-    """The operations, with small upserts that follow each other as one: of rows with one key the last counts anyway."""
+    """Group small successive upserts: the last row of a key counts in either case."""
     found: list[list[Operation]] = []
     rows = 0
     for operation in operations:
@@ -101,7 +108,7 @@ def _one_upsert(run: list[Operation]) -> list[Operation]:
 
 @public
 class KeyedTable(_OverwrittenTable):
-    """At most one row per key.
+    """A table with at most one row per key.
 
     A null is a key value like any other, and so is NaN (each equals itself); -0.0 is the key 0.0. Where a batch has a
     key more than once, its last row wins. A row keeps its row key as long as it lives.
@@ -116,7 +123,6 @@ class KeyedTable(_OverwrittenTable):
     Raises:
         KeyMismatchError: there is no key column, it is named twice, or the schema lacks it.
         UnsupportedTypeError: a column has a type that tables cannot hold, or a key column one that cannot be a key.
-
     """
 
     def __init__(
@@ -153,14 +159,16 @@ class KeyedTable(_OverwrittenTable):
         self._free = RowSet.empty()
 
     def upsert(self, rows: Rows) -> None:
-        """Set the rows with these keys: known keys are modified, new ones added.
+        """Modify the rows of known keys, and add rows for new ones.
 
         Cells that stay equal count as unchanged. Takes and raises what :meth:`AppendTable.append` does.
         """
         self._stage(OperationKind.UPSERT, conform(self.schema, rows, table=self.name))
 
     def delete(self, keys: Rows) -> None:
-        """Remove the rows with these keys; other columns are ignored, and so are keys that the table does not have.
+        """Remove the rows with these keys.
+
+        Ignores columns other than the key columns, and keys without a row.
 
         Raises what :meth:`AppendTable.append` does, and:
             KeyMismatchError: ``keys`` lack a key column, or have it in another type.
@@ -168,7 +176,9 @@ class KeyedTable(_OverwrittenTable):
         self._stage(OperationKind.DELETE, self._keys_of(keys))
 
     def replace(self, rows: Rows) -> None:
-        """Make ``rows`` the whole content, by the smallest update that gets there: keys that are missing are removed.
+        """Make ``rows`` the whole content, by the smallest possible update.
+
+        Rows whose keys are missing in ``rows`` are removed.
 
         Takes and raises what :meth:`AppendTable.append` does.
         """
@@ -176,7 +186,7 @@ class KeyedTable(_OverwrittenTable):
 
     @property
     def next_key(self) -> int:
-        """The first row key that was never used. Those below it that no row has are free."""
+        """The first row key that was never used. Lower ones without a row are free."""
         return self._next_key
 
     def _restore_rows(self, rows: RowSet, batch: Sequence[pa.Array]) -> None:
@@ -207,7 +217,10 @@ class KeyedTable(_OverwrittenTable):
         return total
 
     def _joined(self, run: list[Operation]) -> list[Operation]:
-        """Upserts as one; as they are where a new key repeats: its row would come to lie behind later ones."""
+        """The upserts of ``run`` as one, or unchanged if a new key repeats.
+
+        The joined upsert would place such a row behind later ones.
+        """
         joined = _one_upsert(run)
         keys = self._keys_in(joined[0].columns)
         return joined if len(self._index.deduplicate(keys)) == keys.count else run
@@ -263,8 +276,12 @@ class KeyedTable(_OverwrittenTable):
         return TableUpdate(RowSet.empty(), gone, RowSetShiftData.empty(), all_columns(RowSet.empty(), len(self.schema)))
 
     def _set(self, batch: Sequence[pa.Array], keys: KeyValues, found: Int64Array) -> TableUpdate:
-        """Write ``batch``, whose keys were ``found`` under row keys (-1: not there). Of rows with one key, the last
-        counts.
+        """Write ``batch``. The last row of each key counts.
+
+        Args:
+            batch: one array per column.
+            keys: the keys of the rows.
+            found: the row keys of these keys, int64; -1 for new keys.
         """
         known = found >= 0
         known_count = int(np.count_nonzero(known))
@@ -318,10 +335,11 @@ class KeyedTable(_OverwrittenTable):
 
 @public
 class ReplacedTable(_OverwrittenTable):
-    """A table without keys that is replaced as a whole, such as the ordered result of a query in complete mode.
+    """A table without keys, replaced as a whole.
 
-    Row ``i`` of the new content takes the place of row ``i`` of the old one; cells that are equal count as unchanged,
-    and rows are added or removed at the end. Rows can be appended, too. Row ``i`` has the row key ``i``.
+    It suits, for example, the ordered result of a query in complete mode. Row ``i`` of the new content takes the place
+    of row ``i`` of the old one; cells that are equal count as unchanged, and rows are added or removed at the end. Rows
+    can be appended, too. Row ``i`` has the row key ``i``.
 
     Args:
         graph: the update graph whose cycles move this table.
@@ -330,7 +348,6 @@ class ReplacedTable(_OverwrittenTable):
 
     Raises:
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike) -> None:
@@ -338,11 +355,17 @@ class ReplacedTable(_OverwrittenTable):
         self._written = 0
 
     def replace(self, rows: Rows) -> None:
-        """Make ``rows`` the whole content, in their order. Takes and raises what :meth:`AppendTable.append` does."""
+        """Make ``rows`` the whole content, in order.
+
+        Takes and raises what :meth:`AppendTable.append` does.
+        """
         self.graph.stage(self, Operation(OperationKind.REPLACE, conform(self.schema, rows, table=self.name)))
 
     def append(self, rows: Rows) -> None:
-        """Add ``rows`` behind the last row, in their order. Takes and raises what :meth:`AppendTable.append` does."""
+        """Add ``rows`` behind the last row, in order.
+
+        Takes and raises what :meth:`AppendTable.append` does.
+        """
         batch = conform(self.schema, rows, table=self.name)
         if len(batch[0]):
             self.graph.stage(self, Operation(OperationKind.APPEND, batch))
@@ -358,7 +381,7 @@ class ReplacedTable(_OverwrittenTable):
         self._rows, self._written = rows, next_key
 
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
-        """Apply the last of the staged contents, since those before would not be seen, and what is appended to it."""
+        """Apply the last staged content, and the rows appended to it."""
         kinds = [operation.kind for operation in operations]
         first = len(kinds) - 1 - kinds[::-1].index(OperationKind.REPLACE) if OperationKind.REPLACE in kinds else 0
         before, total = self._rows, None
@@ -370,7 +393,7 @@ class ReplacedTable(_OverwrittenTable):
         return total if total is not None else TableUpdate.empty(len(self.schema))
 
     def _put(self, start: int, batch: Sequence[pa.Array]) -> TableUpdate:
-        """Make ``batch`` the rows from ``start``, which there is a row before, to the end."""
+        """Make ``batch`` the rows from position ``start`` to the end."""
         old, new = self._rows.size, start + len(batch[0])
         common = min(old, new)
         same = common - start

@@ -1,4 +1,4 @@
-"""Creating tables of each kind, and recognising them."""
+"""Creation of tables of each kind, and recognition of kinds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec
 
     Raises:
         InvalidRequestError: a subclass of it, for a wrong schema or key.
-
     """
     if spec.kind is TableKind.KEYED:
         return KeyedTable(graph, name, schema, spec.key)
@@ -44,7 +43,7 @@ def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec
 
 
 def kind_name(table: Table) -> str:
-    """The kind of a table in one word, subclasses included: a :class:`TableKind`, or ``replica``, or ``derived``."""
+    """The kind of a table in one word; ``replica`` or ``derived`` without a kind."""
     for base in type(table).__mro__:
         if base in _KINDS:
             return str(_KINDS[base])
@@ -52,7 +51,7 @@ def kind_name(table: Table) -> str:
 
 
 def spec_of(table: Table) -> TableSpec | None:
-    """The spec with which :func:`make_table` makes such a table; None for other tables."""
+    """The spec from which :func:`make_table` makes such a table, if there is one."""
     kind = _KINDS.get(type(table))
     if kind is None:
         return None

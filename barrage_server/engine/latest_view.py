@@ -1,4 +1,4 @@
-"""Columns of a table that goes on, read for rows that it has not changed since."""
+"""Columns that read unchanged rows from the visible version of their table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class LatestViews:
 
     Attributes:
         views: the columns.
-
     """
 
     __slots__ = ("views",)
@@ -27,15 +26,15 @@ class LatestViews:
 
 
 class UnchangedRows:
-    """Where rows are read that a table has not changed for some cycles: in its visible version, or in a certain one.
+    """The current source of rows that a table has not changed for some cycles.
 
-    Reading them there, and not where they were when they came, frees what the table overwrites for other rows. Before
-    a cycle that changes them becomes visible, :meth:`pin` must name the last version that has them.
+    The source is the visible version, or one pinned version. The visible version does not keep overwritten cells of
+    other rows alive, as the version in which the rows came would. Before a cycle that changes the rows becomes visible,
+    :meth:`pin` must name the last version with the rows.
 
     Args:
         latest: the columns of the table.
-        views: those of the version to read, until :meth:`unpin` is called.
-
+        views: the columns of the version to read until :meth:`unpin` is called.
     """
 
     __slots__ = ("__weakref__", "_latest", "_pinned")
@@ -52,21 +51,20 @@ class UnchangedRows:
         return latest if pinned is None else pinned
 
     def pin(self, views: Sequence[ColumnView]) -> None:
-        """Read these columns from now on."""
+        """Read ``views`` from now on."""
         self._pinned = views
 
     def unpin(self) -> None:
-        """Read the visible version from now on, which must have the rows as they are."""
+        """Read the visible version from now on, in which the rows must be unchanged."""
         self._pinned = None
 
 
 class LatestView(ColumnView):
-    """A column of rows that are read where they are now.
+    """A column of rows that are read from their current source.
 
     Args:
-        rows: where that is. One object for all columns of a version.
+        rows: the source; one object for all columns of a version.
         number: the number of the column in the table.
-
     """
 
     __slots__ = ("_number", "_rows", "depth", "type")
@@ -80,17 +78,17 @@ class LatestView(ColumnView):
 
     @property
     def is_frozen(self) -> bool:  # type: ignore[override]
-        """As the column is now."""
+        """Whether the current column is frozen."""
         return self._rows.views[self._number].is_frozen
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the column as it is now."""
+        """Read the current column."""
         return self._rows.views[self._number].read(plan)
 
     def piece_end(self, key: int) -> int:
-        """As the column has it now."""
+        """The end of the piece in the current column."""
         return self._rows.views[self._number].piece_end(key)
 
     def compact(self) -> None:
-        """As the column does now."""
+        """Compact the current column."""
         self._rows.views[self._number].compact()

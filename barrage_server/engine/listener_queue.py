@@ -1,4 +1,4 @@
-"""What listeners are told of cycles, in the order of the cycles."""
+"""A queue of changes and events for listeners, in the order of the cycles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("barrage_server.engine")
 
 
 class Change(NamedTuple):
-    """What a cycle has done to one table, and the table's versions before and after it."""
+    """The change of one table in a cycle, with the versions before and after it."""
 
     table: Table
     update: TableUpdate
@@ -37,13 +37,14 @@ class _Thread(threading.local):
 
 
 class ListenerQueue:
-    """Changes, failed tables and notes of cycles, until listeners are told of them.
+    """Changes, failed tables and notes of cycles, until their listeners are called.
+
+    A cycle appends; the thread that has run it calls :meth:`tell` afterwards, outside of the graph's lock.
 
     A cycle appends; the thread that has run it calls :meth:`tell` afterwards, outside of the graph's lock.
 
     Attributes:
         failures: the listeners of failed tables.
-
     """
 
     def __init__(self) -> None:
@@ -53,22 +54,19 @@ class ListenerQueue:
         self._thread = _Thread()
 
     def changed(self, changes: Iterable[Change]) -> None:
-        """Tell the listeners of each table of its change."""
+        """Queue a call of the listeners of each changed table."""
         self._untold.extend(changes)
 
     def failed(self, tables: Iterable[Table]) -> None:
-        """Tell the listeners of failures of each table."""
+        """Queue a call of the failure listeners for each table."""
         self._untold.extend(tables)
 
     def happened(self, note: CycleNote) -> None:
-        """Let ``note`` tell others that it has happened."""
+        """Queue a call of ``note.tell()``."""
         self._untold.append(note)
 
     def tell(self) -> None:
-        """Call listeners in the order of the cycles, one thread at a time; returns when all are told.
-
-        A listener may publish: its cycle is told of after the current one.
-        """
+        """Call the queued listeners in order; does nothing when called by a listener."""
         thread = self._thread
         if thread.tells:
             return

@@ -1,6 +1,7 @@
-"""Large arrays in mappings of their own: untouched parts take no memory, and freed arrays return it at once.
+"""Large arrays in memory mappings of their own.
 
-The allocators of numpy and Arrow keep freed memory, and touch it by clearing it for the next array.
+Untouched parts take no memory, and freed arrays return theirs at once. The allocators of numpy and Arrow keep freed
+memory, and touch it by clearing it for the next array.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
 
 
 def zeros(count: int, dtype: npt.DTypeLike, filled: int = 0) -> npt.NDArray[Any]:
-    """An array of ``count`` zeros, of which the first ``filled`` are written at once."""
+    """An array of ``count`` zeros, of which the first ``filled`` are written next."""
     memory = GrowingArray(count, dtype)
     memory.expect(filled)
     return memory.array
 
 
 class GrowingArray:
-    """An array that grows and shrinks, where the system can do that without copying it.
+    """An array that grows and shrinks, without a copy where the system allows.
 
     Args:
         count: number of elements, all zero.
@@ -37,7 +38,6 @@ class GrowingArray:
 
     Attributes:
         array: the elements. To be used as long as the size stays.
-
     """
 
     __slots__ = ("_memory", "array")
@@ -53,9 +53,9 @@ class GrowingArray:
         self.array = np.frombuffer(self._memory, dtype)
 
     def expect(self, count: int) -> None:
-        """Prepare for writing the first ``count`` elements: use large memory pages for the part that fills some.
+        """Prepare for writing the first ``count`` elements, with large memory pages.
 
-        The first write to each page of memory costs more than the bytes that are written.
+        The first write to a page of memory costs more than the bytes that are written.
         """
         whole = count * self.array.itemsize // _HUGE * _HUGE
         if whole and self._memory is not None and hasattr(mmap, "MADV_HUGEPAGE"):
@@ -63,7 +63,7 @@ class GrowingArray:
                 self._memory.madvise(mmap.MADV_HUGEPAGE, 0, whole)
 
     def resize(self, count: int) -> None:
-        """Keep the first ``count`` elements; those that are new are zero. The previous array becomes invalid."""
+        """Keep the first ``count`` elements in a new array; new elements are zero."""
         dtype, before = self.array.dtype, len(self.array)
         if self._memory is not None and count * dtype.itemsize >= _LARGE:
             del self.array

@@ -1,4 +1,4 @@
-"""Operations on source tables: what a publisher asks for, in the types of the table."""
+"""Operations on source tables, with rows in the types of the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Operation", "OperationKind"]
 
 
 class OperationKind(StrEnum):
-    """What an operation does with its rows. The values stand in journals: they must not change."""
+    """The kinds of operations. Journals contain the values: do not change them."""
 
     APPEND = "append"
     UPSERT = "upsert"
@@ -28,7 +28,6 @@ class Operation:
         kind: what is done with them.
         columns: one array per column of the table, of exactly its type, all of one length; for a deletion, one per key
             column.
-
     """
 
     kind: OperationKind

@@ -25,10 +25,9 @@ class Change(NamedTuple):
     """The change of one input.
 
     Attributes:
-        update: the update; empty, if the input only got other views of the same rows and values.
-        before: the version before it: previous values, under the keys before it.
-        after: the version after it.
-
+        update: the update; empty if only the views of the input have changed, and not its values.
+        before: the version before the update, with the previous keys.
+        after: the version after the update.
     """
 
     update: TableUpdate
@@ -36,7 +35,11 @@ class Change(NamedTuple):
     after: TableVersion
 
     def moved(self) -> tuple[Int64Array, Int64Array]:
-        """The keys of the rows that stay and that shifts move, ascending: before the change, and after it."""
+        """The row keys that stay and are shifted, before and after the change.
+
+        Returns:
+            two int64 arrays of one length, ascending.
+        """
         shifted = self.update.shifted
         if not shifted.size:
             return _NO_KEYS, _NO_KEYS
@@ -45,15 +48,14 @@ class Change(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The present result.
+    """The present result of an operator.
 
     Attributes:
         rows: its row keys.
         views: its columns, which may be those of an input.
         update: its change; at the start, all rows are added.
-        readable: the rows whose cells can be read, if these are more than ``rows``: those of a blink table that have
-            left, as far as it keeps them.
-
+        readable: the rows whose cells can be read, if these are more than ``rows``, such as the history of a blink
+            table.
     """
 
     rows: RowSet
@@ -69,13 +71,13 @@ Changes: TypeAlias = tuple[Change | None, ...]
 class Operator(ABC):
     """Computes a table from others, and keeps the state for that.
 
-    It knows no graph, lock, thread or clock. One thread calls it at a time: :meth:`start` once, then :meth:`follow`
-    with each change in turn. Values are read at changed rows only, in the columns that it depends on.
+    An operator knows no graph, lock, thread or clock. One thread calls it at a time: :meth:`start` once, then
+    :meth:`follow` with each change in turn. It reads values of changed rows only, in the columns that the result
+    depends on.
 
     Attributes:
-        name: its name in errors, one word.
+        name: the operator's name in errors, one word.
         schema: the columns of the result.
-
     """
 
     name: ClassVar[str]
@@ -83,7 +85,7 @@ class Operator(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its state, without the columns that it shares with its inputs."""
+        """Bytes of the operator's state, without columns shared with inputs."""
         return 0
 
     @abstractmethod
@@ -97,5 +99,4 @@ class Operator(ABC):
         Args:
             changes: for each input, its change since the last call; ``None`` without one.
             inputs: the versions after the changes.
-
         """

@@ -1,8 +1,8 @@
-"""Blocks of an order's leaves: runs of bounded length, with numbers between them that no leaf has.
+"""Blocks of an order's leaves: runs of bounded length in a sparse numbering.
 
 A leaf has a position among all leaves and a number, which is part of the row keys of its slots. The numbers of a block
-follow one another. A block that is full gets more leaves behind it, and only its rows move: those of the blocks behind
-it keep their numbers, until none are free between two blocks.
+are consecutive; between two blocks, numbers are unused. A full block gets more leaves behind it, and only its rows
+move: later blocks keep their numbers, until none are free between two blocks.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["LEAVES", "Blocks", "Growth"]
 
 LEAVES: Final = 1 << 12
-"""Leaves of a block at most: what a cycle rewrites at least when a block is full."""
+"""The most leaves of a block, and the least that a cycle rewrites when a block is full."""
 _MIDDLE: Final = 1 << (40 - BITS)
-"""The number of the first leaf in the beginning, so that numbers are free on both sides."""
+"""The initial number of the first leaf, with free numbers on both sides."""
 _PAGE: Final = 1 << (MAX_PAGE_BITS - BITS)
-"""Leaves whose row keys share a page of cells. Blocks begin a page, so that cells are not reserved between them."""
+"""Leaves per page of cells. A block begins with a page, so that no cells are reserved between blocks."""
 _STRIDE: Final = 256 * _PAGE
 _FRONT_STRIDE: Final = 8 * _PAGE
-"""From a block to the next one behind it, and to a new one in front of all, where fewer numbers are free."""
+"""Numbers between blocks: to a new block behind, and to a new block in front, where fewer numbers are free."""
 _FEWEST: Final = 4 * _PAGE
-"""Numbers from block to block that renumbering leaves at least."""
+"""The least distance in numbers between blocks after renumbering."""
 _LOAD: Final = 0.57
-"""Rows per slot of a block that has grown."""
+"""Rows per slot of a block after growth."""
 
 
 class Blocks(NamedTuple):
@@ -40,7 +40,6 @@ class Blocks(NamedTuple):
         numbers: the numbers of these leaves.
         total: the number of leaves.
         longest: the leaves of a block at most.
-
     """
 
     begins: Int64Array
@@ -50,7 +49,7 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, total: int, longest: int) -> Self:
-        """Blocks for ``total`` leaves; there is always one."""
+        """Blocks for ``total`` leaves. There is at least one block."""
         begins = np.arange(0, max(total, 1), longest)
         return cls(begins, _MIDDLE + np.arange(len(begins)) * _STRIDE, total, longest)
 
@@ -61,7 +60,7 @@ class Blocks(NamedTuple):
 
     @property
     def offsets(self) -> Int64Array:
-        """What the numbers of the leaves of each block are more than their positions."""
+        """The difference between number and position of the leaves of each block."""
         return self.numbers - self.begins
 
     @property
@@ -75,7 +74,7 @@ class Blocks(NamedTuple):
         return ((self.total + int(self.offsets[-1])) << BITS) - 1
 
     def of_leaves(self, leaves: Int64Array) -> Int64Array:
-        """The block of each leaf, by its position."""
+        """The block of each leaf, from the positions of the leaves."""
         if len(self.begins) == 1:
             return np.zeros(len(leaves), np.int64)
         return np.searchsorted(self.begins, leaves, side="right") - 1
@@ -87,14 +86,22 @@ class Blocks(NamedTuple):
         return (leaves + self.offsets[self.of_leaves(leaves)]) << BITS
 
     def places(self, slots: Int64Array) -> Int64Array:
-        """Slots by the positions of their leaves instead of the numbers; negative ones are not slots and remain so."""
+        """Row keys of slots with the number of each leaf replaced by its position.
+
+        Negative keys are no slots, and remain unchanged.
+        """
         if len(self.begins) == 1:
             return np.where(slots < 0, slots, slots - (self.numbers[0] << BITS))
         block = np.searchsorted(self.numbers, slots >> BITS, side="right") - 1
         return np.where(slots < 0, slots, slots - (self.offsets[block] << BITS))
 
     def padded(self, front: int, total: int) -> Blocks:
-        """The same with ``front`` more leaves in the first block, of ``total`` then; the others are in the last one."""
+        """The blocks with more leaves in the first and the last one.
+
+        Args:
+            front: the number of new leaves in front.
+            total: the number of all leaves afterwards.
+        """
         if not front and total == self.total:
             return self
         begins, numbers = self.begins + front, self.numbers.copy()
@@ -102,19 +109,26 @@ class Blocks(NamedTuple):
         return self._replace(begins=begins, numbers=numbers, total=total)
 
     def spread(self, where: Int64Array, total: int) -> Blocks:
-        """The same with the leaves at the positions ``where``, of ``total`` then; blocks end with new ones."""
+        """The blocks after their leaves have moved to the positions ``where``.
+
+        Each block ends with the new leaves behind it; there are ``total`` leaves afterwards.
+        """
         return self._replace(begins=where[self.begins], total=total)
 
     def cut(self, first: int, end: int) -> Blocks:
-        """Those of the leaves from ``first`` on, before ``end``."""
+        """The blocks of the leaves from ``first`` to before ``end``."""
         some = (self.ends > first) & (self.begins < end)
         begins = np.maximum(self.begins[some], first)
         return Blocks(begins - first, begins + self.offsets[some], end - first, self.longest)
 
     def extended(self, front: int, total: int) -> Blocks:
-        """The same with ``front`` more leaves in front, of ``total`` then.
+        """The blocks with more leaves at both ends.
 
-        Those for which the first and the last block have no room get blocks of their own.
+        Leaves for which the first or the last block has no room get blocks of their own.
+
+        Args:
+            front: the number of new leaves in front.
+            total: the number of all leaves afterwards.
         """
         back = total - front - self.total
         blocks = self
@@ -140,13 +154,12 @@ class Blocks(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """What becomes of blocks that are full.
+    """The blocks after full ones have grown.
 
     Attributes:
         blocks: the blocks.
-        where: the positions that the leaves have then.
-        starts, ends: the runs of leaves whose rows must be laid out anew.
-
+        where: the new position of each leaf.
+        starts, ends: the runs of leaves whose rows must be laid out again.
     """
 
     blocks: Blocks
@@ -156,13 +169,12 @@ class Growth(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Blocks, rows: Int64Array, full: Int64Array) -> Self:
-        """Give blocks more leaves.
+        """Give full blocks more leaves.
 
         Args:
             blocks: the blocks.
             rows: the rows that each is to have.
             full: which of them grow, ascending.
-
         """
         sizes = blocks.ends - blocks.begins
         longest = blocks.longest
@@ -193,11 +205,12 @@ class Growth(NamedTuple):
 
 
 def _make_room(numbers: list[int], lengths: list[int], block: int, count: int) -> int:
-    """Insert the numbers of ``count`` new blocks behind a block. As few of those behind it as possible are renumbered.
+    """Insert the numbers of ``count`` new blocks behind a block.
+
+    Renumbers as few of the later blocks as possible.
 
     Returns:
         How many blocks behind the new ones have other numbers than before.
-
     """
     low = _page_of(numbers[block] + lengths[block] - 1)
     moved, step = 0, _STRIDE
@@ -213,5 +226,5 @@ def _make_room(numbers: list[int], lengths: list[int], block: int, count: int) -
 
 
 def _page_of(number: int) -> int:
-    """The number of the first leaf of its page."""
+    """The number of the first leaf of the page of a leaf."""
     return number - number % _PAGE

@@ -1,6 +1,6 @@
-"""Codes that tell between which leaves of an order a row belongs, without reading the rows that are there.
+"""Codes that find the leaf of a row in an order without reading stored rows.
 
-A code is a number in the order of the rows. Each leaf has that of its first row. Where codes are equal, the caller
+A code is a number in the order of the rows. Each leaf has the code of its first row. If codes are equal, the caller
 compares the rows.
 """
 
@@ -17,21 +17,20 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["Codes", "CodesOf", "Fences", "OrderCodes"]
 
 Codes: TypeAlias = Sequence[npt.NDArray[Any]]
-"""Arrays of one length, of integers: the codes of some rows, those that count most first.
+"""The codes of some rows: integer arrays of one length, the most significant first.
 
-A row whose codes are smaller than another's comes before it. One with equal codes may come before it or behind it.
+Rows with smaller codes come before rows with larger codes. Rows with equal codes are in any order.
 """
 CodesOf: TypeAlias = Callable[[Int64Array], Codes]
-"""Gives the codes of rows, by their keys in any order."""
+"""Computes the codes of rows from their keys, in any order."""
 
 
 class OrderCodes(NamedTuple):
-    """The codes of rows that seek their places, and of those that have one.
+    """The codes of rows to be placed, and a function for the codes of placed rows.
 
     Attributes:
-        own: the codes of the rows that seek. The last arrays may be left out.
-        of: what gives those of the others.
-
+        own: the codes of the rows to be placed. The last arrays may be left out.
+        of: computes the codes of placed rows.
     """
 
     own: Codes
@@ -39,7 +38,7 @@ class OrderCodes(NamedTuple):
 
 
 class Fences:
-    """The codes of the first row of each leaf that has rows."""
+    """The codes of the first row of each leaf with rows."""
 
     def __init__(self) -> None:
         self._codes: list[npt.NDArray[Any]] = []
@@ -51,11 +50,17 @@ class Fences:
         return sum(part.nbytes for part in self._codes)
 
     def forget(self) -> None:
-        """Forget all codes: rows have others now."""
+        """Forget all codes, because codes of rows have changed."""
         self._codes, self.is_known = [], False
 
     def learn(self, leaves: Int64Array, total: int, codes: Codes) -> None:
-        """Take note of the first rows of all leaves with rows, of ``total`` leaves."""
+        """Set the codes of all leaves with rows.
+
+        Args:
+            leaves: the leaves with rows, by position.
+            total: the number of all leaves.
+            codes: the codes of the first rows.
+        """
         self._codes = []
         for part in codes:
             whole = np.zeros(total, part.dtype)
@@ -64,12 +69,12 @@ class Fences:
         self.is_known = True
 
     def resize(self, front: int, total: int) -> None:
-        """There are ``front`` more leaves in front, and ``total`` then."""
+        """Add ``front`` leaves in front, and others at the end, up to ``total``."""
         if front or any(len(part) != total for part in self._codes):
             self._codes = [_resized(part, front, total) for part in self._codes]
 
     def spread(self, where: Int64Array, total: int) -> None:
-        """The leaves have the positions ``where``, of ``total`` then."""
+        """Move the leaves to the positions ``where``, among ``total`` leaves."""
         for number, part in enumerate(self._codes):
             self._codes[number] = np.zeros(total, part.dtype)
             self._codes[number][where] = part
@@ -79,17 +84,19 @@ class Fences:
         self._codes = [part[first:end].copy() for part in self._codes]
 
     def update(self, leaves: Int64Array, codes: Codes) -> None:
-        """Some leaves have other first rows."""
+        """Set the codes of leaves that have other first rows."""
         for whole, part in zip(self._codes, codes, strict=True):
             whole[leaves] = part
 
     def bounds(self, leaves: Int64Array, codes: Codes) -> tuple[Int64Array, Int64Array]:
-        """For each of some rows how many of ``leaves`` begin before it for certain, and how many at most.
+        """Bounds for the number of ``leaves`` whose first row comes before each row.
 
         Args:
-            leaves: the leaves that count, ascending.
-            codes: those of the rows, one array at least.
+            leaves: the leaves to count, ascending.
+            codes: the codes of the rows, one array at least.
 
+        Returns:
+            for each row the least and the greatest number, int64.
         """
         low, high = np.zeros(0, np.int64), np.zeros(0, np.int64)
         for place, items in enumerate(codes):
@@ -108,7 +115,10 @@ class Fences:
 def _first_place(
     fences: npt.NDArray[Any], items: npt.NDArray[Any], low: Int64Array, high: Int64Array, *, or_equal: bool
 ) -> Int64Array:
-    """For each item the first place from ``low`` whose code is larger, or also equal; otherwise ``high``."""
+    """The first place from ``low`` to before ``high`` with a larger code, per item.
+
+    With ``or_equal`` an equal code counts as well. Without such a place, the result is ``high``.
+    """
     low, high = low.copy(), high.copy()
     while len(open_ := np.flatnonzero(low < high)):
         middle = (low[open_] + high[open_]) >> 1

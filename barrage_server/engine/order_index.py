@@ -1,10 +1,11 @@
-"""Rows in an order that is not that of their keys: a row key for each, so that few keys change with few rows.
+"""Rows in an order other than that of their keys, with stable row keys.
 
-Rows lie in leaves of 32 slots, in order, with free slots among them; the number of a slot is the row key that a row has
-in this order. A row finds its place among the leaves by their first rows, then within a leaf. It gets a free slot
-there, or the rows up to the next one make room (:mod:`.order_places`). What a leaf has no room for is spread over
-others (:mod:`.order_windows`). Rows behind the last one, or before the first one, get leaves of their own. The values
-that rows are ordered by are not stored: the caller compares, and may give codes that spare it most of that.
+A row has a row key in this order, too, and few of these keys change with few rows. Rows lie in leaves of 32 slots, in
+order, with free slots among them; the number of a slot is the row key. A row finds its leaf by the first rows of the
+leaves, then its place within the leaf. It gets a free slot there, or the rows up to the next free slot make room
+(:mod:`.order_places`). Rows for which a leaf has no room are spread over other leaves (:mod:`.order_windows`). Rows
+behind the last one, or before the first one, get leaves of their own. The values that define the order are not stored:
+the caller compares rows, and may give codes that spare most comparisons.
 """
 
 from __future__ import annotations
@@ -44,29 +45,28 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["Before", "Moves", "OrderIndex"]
 
 Before: TypeAlias = Callable[[Int64Array, Int64Array], npt.NDArray[np.bool_]]
-"""Says of new rows, by their positions, whether each comes before one of the rows that are there, by their keys."""
+"""Whether each new row, given by its position, comes before a placed row, given by its key."""
 
 _BLOCK: Final = 1 << 16
 _EARLY: Final = 0.72
-"""Rows per slot of a block from which on it may get more leaves before it must."""
+"""Rows per slot from which a block may get more leaves early."""
 _PACE: Final = 12
-"""Rows that such growth moves, for each row that comes: blocks that fill up at the same time grow one by one."""
+"""Rows that early growth may move for each new row, so that blocks filling up together grow one by one."""
 
 MAP_SCHEMA: Final = pa.schema([("row", pa.int64())])
 
 
 class OrderIndex:
-    """The order of some rows.
+    """An order of rows.
 
     Args:
-        versioned: whether versions are made with :meth:`view`, so that what is overwritten must be kept for them.
-        follows: whether rows will change. If not, there are no free slots, and where a row is cannot be asked:
-            :meth:`fill`, :meth:`rank`, :meth:`keys_at` and :meth:`view` may be used.
-        longest: the leaves of a block at most, a power of two.
+        versioned: whether versions are made with :meth:`view`, so that overwritten cells must be kept.
+        follows: whether rows will change. If not, there are no free slots, and only :meth:`fill`, :meth:`rank`,
+            :meth:`keys_at` and :meth:`view` may be called.
+        longest: the most leaves of a block, a power of two.
 
     Attributes:
-        store: one column: the key that the row in a slot has in its table.
-
+        store: one column: the key of the row in each slot.
     """
 
     def __init__(self, *, versioned: bool = True, follows: bool = True, longest: int = LEAVES) -> None:
@@ -93,7 +93,7 @@ class OrderIndex:
 
     @property
     def rows(self) -> RowSet:
-        """The slots that hold rows: their row keys."""
+        """The slots that hold rows, as row keys."""
         return self._rows.get(self._blocks, self._masks)
 
     def view(self) -> StoredView:
@@ -101,7 +101,7 @@ class OrderIndex:
         return self.store.views()[0]
 
     def slots_of(self, keys: Int64Array) -> Int64Array:
-        """The slots of rows, by their keys in any order."""
+        """The slots of rows, from their keys in any order."""
         return gather_any(self._slots.pages, keys, self._slots.dtype, self._slots.page_bits)
 
     def keys_at(self, slots: Int64Array) -> Int64Array:
@@ -109,26 +109,25 @@ class OrderIndex:
         return self._keys(slots)
 
     def rank(self, count: int, before: Before, codes: OrderCodes | None = None) -> Int64Array:
-        """For ``count`` things the number of rows that each of them does not come before."""
+        """For each of ``count`` items, the number of rows that it does not come before."""
         rest = Rest(self._masks, np.zeros(0, np.int64))
         places = self._places(count, before, rest, codes)
         return self.rows.rank(self._blocks.slots(places.leaves) + places.until)
 
     def drop_before(self, key: int) -> None:
-        """Forget where rows with keys below ``key`` were; there are none any more, and will be none."""
+        """Drop storage for row keys below ``key``, which are not used any more."""
         self._slots.drop_before(key)
 
     def forget_codes(self) -> None:
-        """Take note that rows have other codes, in the same order."""
+        """Take note that the codes of rows have changed, and their order has not."""
         self._fences.forget()
 
     def fill(self, rows: RowSet, order: Int64Array) -> None:
-        """Take in all rows. There are none yet.
+        """Add the first rows to an empty order.
 
         Args:
             rows: the rows.
             order: their positions in ``rows``, in order.
-
         """
         self.forget_codes()
         if not rows:
@@ -149,7 +148,7 @@ class OrderIndex:
         self._is_new = False
 
     def shift(self, before: Int64Array, after: Int64Array) -> None:
-        """Take note that rows have other keys in their table, in the same order."""
+        """Take note that the keys of rows have changed, and their order has not."""
         if len(before):
             slots = self.slots_of(before)
             order = np.argsort(slots)
@@ -165,16 +164,15 @@ class OrderIndex:
         codes: OrderCodes | None = None,
         behind: Int64Array | None = None,
     ) -> Moves:
-        """Take rows out, and others in, which may be the same rows in another place.
+        """Remove rows, and add others, which may be the same rows in another place.
 
         Args:
-            gone: the slots of the rows that go, ascending.
-            new: the keys of the rows that come, in their order.
-            was: for each of them its slot among ``gone``, if it goes and comes back; otherwise -1.
-            before: compares the latter with rows that stay. It is a strict order: no two rows are equal.
-            codes: spare most comparisons. They are learned anew after a call without them.
-            behind: where it is known, the key of the row that stays and comes directly before; otherwise -1.
-
+            gone: the slots of the removed rows, ascending.
+            new: the keys of the added rows, in their order.
+            was: the slot in ``gone`` of each added row that is removed as well; otherwise -1.
+            before: compares added rows with rows that stay. It is a strict order: no two rows are equal.
+            codes: spare most comparisons. They are learned again after a call without codes.
+            behind: for each added row the key of the row that stays directly before it, if known; otherwise -1.
         """
         if self.is_empty:
             rows = RowSet.from_keys(new)
@@ -195,7 +193,7 @@ class OrderIndex:
     # Finding places.
 
     def _places(self, count: int, before: Before, rest: Rest, codes: OrderCodes | None) -> Places:
-        """For each of ``count`` rows its place among those that stay."""
+        """The places of ``count`` rows among the rows that stay."""
         filled = np.flatnonzero(rest.masks)
         if not len(filled) or not count:
             return Places.at_start(count)
@@ -251,7 +249,7 @@ class OrderIndex:
     def _take_in(
         self, rest: Rest, new: Int64Array, was: Int64Array, places: Places, gone: Int64Array, codes: OrderCodes | None
     ) -> Moves:
-        """Give the new rows slots: in their leaves, or in leaves that are laid out anew."""
+        """Give the new rows slots: in their leaves, or in leaves laid out again."""
         places = places.spilled(rest.masks)
         fitted = Fitted.of(places, self._blocks.places(was), rest.masks)
         totals = counts_of(rest.masks) + np.bincount(places.leaves, minlength=len(rest.masks))
@@ -312,14 +310,13 @@ class OrderIndex:
         return Moves(found)
 
     def _growing(self, blocks: Blocks, totals: Int64Array, windows: Windows, came: int) -> Int64Array:
-        """The blocks that get more leaves: those that are full, and some that soon will be.
+        """The blocks that get more leaves: full ones, and some that soon will be.
 
         Args:
             blocks: the blocks.
             totals: the rows that each leaf is to have.
             windows: what would be laid out without more leaves.
             came: the number of rows that have come.
-
         """
         self._credit = min(self._credit + _PACE * came, blocks.longest * SLOTS)
         others = np.setdiff1d(windows.crowded, windows.full)
@@ -336,14 +333,13 @@ class OrderIndex:
     def _fence(
         self, rest: Rest, touched: tuple[Int64Array, ...], written: Int64Array, codes: OrderCodes | None
     ) -> None:
-        """Take note of the leaves that begin with another row.
+        """Update the codes of the leaves that begin with another row.
 
         Args:
             rest: the leaves before new rows have come.
             touched: the leaves that have got rows, or have been laid out.
             written: the slots that have other rows, ascending.
             codes: give the codes of rows.
-
         """
         if codes is None:
             self._fences.forget()
@@ -362,7 +358,7 @@ class OrderIndex:
             self._fences.update(leaves[is_other], codes.of(self._keys(slots[is_other])))
 
     def _trim(self) -> None:
-        """Forget leaves without rows at both ends."""
+        """Remove leaves without rows at both ends."""
         if self._masks[0] and self._masks[-1]:
             return
         filled = np.flatnonzero(self._masks)
@@ -392,7 +388,13 @@ class OrderIndex:
         return numbers_of(self.store.columns[0].read_current(slots))
 
     def _write_all(self, rows: RowSet, order: Int64Array, slots: Int64Array | None) -> None:
-        """Write all ``rows`` in that order to :attr:`rows`, which are ``slots`` if it can be asked where rows are."""
+        """Write all ``rows`` to the slots :attr:`rows`.
+
+        Args:
+            rows: the rows.
+            order: their positions in ``rows``, in order.
+            slots: the slots as an array, to store the slot of each row as well; ``None`` if no row's slot is asked for.
+        """
         column = self.store.columns[0]
         keys = order if rows.is_flat else rows.keys()[order]
         self.store.expect(self.rows)
@@ -414,7 +416,7 @@ class OrderIndex:
 def _search(
     low: Int64Array, high: Int64Array, key_at: Callable[[Int64Array, Int64Array], Int64Array], before: Before
 ) -> Int64Array:
-    """For each new row the first place from ``low`` whose row it comes before, or ``high``; they are changed."""
+    """The first place from ``low`` before ``high`` whose row each row comes before."""
     while len(open_ := np.flatnonzero(low < high)):
         middle = (low[open_] + high[open_]) >> 1
         is_before = before(open_, key_at(open_, middle))

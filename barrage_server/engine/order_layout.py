@@ -1,4 +1,4 @@
-"""Leaves of an order that are laid out anew, and where that moves rows."""
+"""Leaves of an order that are laid out again, and the movement of their rows."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Movement(NamedTuple):
-    """The slots of rows that stay, before and after a change, in order: of some leaves all, of others those that move.
+    """The slots of rows that stay, before and after a change, in order.
+
+    All rows of leaves that are laid out are listed, and the moved rows of other leaves.
 
     Attributes:
-        before: the slots before.
-        after: those after.
-
+        before: the slots before the change.
+        after: the slots after the change.
     """
 
     before: Int64Array
     after: Int64Array
 
     def merged(self, before: Int64Array, after: Int64Array) -> Movement:
-        """With those of others."""
+        """The movement together with the movement of other rows."""
         if not len(before):
             return self
         if not len(self.before):
@@ -42,12 +43,17 @@ class Movement(NamedTuple):
         return Movement(all_before[order], np.concatenate((self.after, after))[order])
 
     def moved(self) -> Movement:
-        """Those that have moved."""
+        """The movement of the rows whose slot has changed."""
         some = np.flatnonzero(self.before != self.after)
         return Movement(self.before[some], self.after[some])
 
     def keep(self, came: Int64Array, was: Int64Array) -> npt.NDArray[np.bool_]:
-        """Whether rows that have come to the slots ``came`` have been there, and as many others come before them."""
+        """Whether each changed row keeps its slot and its rank among the rows that stay.
+
+        Args:
+            came: the slots of the changed and new rows.
+            was: their slots before; -1 for new rows.
+        """
         stays: npt.NDArray[np.bool_] = came == was
         there = came[stays]
         stays[stays] = np.searchsorted(self.before, there) == np.searchsorted(self.after, there)
@@ -57,10 +63,9 @@ class Movement(NamedTuple):
         """The shifts of rows.
 
         Args:
-            in_place: the slots of rows that have changed and keep their places, ascending.
-            is_whole: whether all rows that stay in a leaf are listed here.
-            blocks: those of these leaves, before the change.
-
+            in_place: the slots of changed rows that keep their places, ascending.
+            is_whole: for each leaf, whether all rows that stay in it are listed here.
+            blocks: the blocks of the leaves before the change.
         """
         before, after = self
         if len(in_place):
@@ -78,14 +83,13 @@ class Movement(NamedTuple):
 
 
 class LaidOut(NamedTuple):
-    """What has become of the rows of some leaves.
+    """The rows of leaves that are laid out again.
 
     Attributes:
         members: the leaves.
-        filled: the rows of each, which are in its first slots.
+        filled: the number of rows of each leaf, which are in its first slots.
         came: the slots of the rows that have come.
-        movement: those of the others.
-
+        movement: the slots of the other rows.
     """
 
     members: Int64Array
@@ -95,15 +99,14 @@ class LaidOut(NamedTuple):
 
     @classmethod
     def of(cls, windows: Windows, rest: Rest, places: Places, former: Blocks, blocks: Blocks) -> Self:
-        """Lay the leaves of windows out anew.
+        """Lay out the leaves of windows again.
 
         Args:
             windows: the leaves.
             rest: the rows that stay.
-            places: of the rows that come there, ascending.
-            former: the blocks of the leaves, before the change.
-            blocks: those after it.
-
+            places: the places of the rows that come, ascending.
+            former: the blocks of the leaves before the change.
+            blocks: the blocks of the leaves after the change.
         """
         if not len(windows.starts):
             return cls(_NONE, _NONE, _NONE, Movement(_NONE, _NONE))

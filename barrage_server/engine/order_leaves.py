@@ -1,4 +1,4 @@
-"""Leaves of an order: which of their slots hold rows, as the bits of a number."""
+"""Leaves of an order: bit masks of the slots that hold rows."""
 
 from __future__ import annotations
 
@@ -22,27 +22,31 @@ _ONE: Final = np.uint32(1)
 
 
 def packed(counts: Int64Array) -> Masks:
-    """The masks of leaves with that number of rows each, in their first slots."""
+    """The masks of leaves with ``counts`` rows each, in their first slots."""
     return ((np.uint64(1) << counts.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
 
 
 def counts_of(masks: Masks) -> Int64Array:
-    """The rows of each leaf."""
+    """The number of rows of each leaf."""
     return np.bitwise_count(masks).astype(np.int64)
 
 
 def first_slots(masks: Masks) -> Int64Array:
-    """The first slot of each leaf that is set, or 32."""
+    """The first slot of each leaf that holds a row, or 32."""
     return np.bitwise_count(~masks & (masks - _ONE)).astype(np.int64)
 
 
 def last_slots(masks: Masks) -> Int64Array:
-    """The last slot of each leaf that is set, or -1."""
+    """The last slot of each leaf that holds a row, or -1."""
     return np.frexp(masks.astype(np.float64))[1].astype(np.int64) - 1
 
 
 def by_leaf(slots: Int64Array) -> tuple[Int64Array, Masks]:
-    """The leaves of different slots, which are in ascending order, and which slots of each these are."""
+    """Group distinct, ascending slots by leaf.
+
+    Returns:
+        the leaves, and for each leaf the mask of its slots.
+    """
     if not len(slots):
         return slots, np.zeros(0, np.uint32)
     leaves = slots >> BITS
@@ -56,9 +60,8 @@ class Occupied(NamedTuple):
 
     Attributes:
         slots: the slots within their leaf, leaf by leaf, ascending; and one more number at the end.
-        starts: where those of each leaf begin among them.
-        counts: how many each leaf has.
-
+        starts: the position in ``slots`` of the first slot of each leaf.
+        counts: the number of slots of each leaf.
     """
 
     slots: Int64Array
@@ -67,7 +70,7 @@ class Occupied(NamedTuple):
 
     @classmethod
     def of(cls, masks: Masks) -> Self:
-        """Those of leaves."""
+        """The occupied slots of leaves with these masks."""
         bits = np.unpackbits(masks.astype("<u4").view(np.uint8), bitorder="little")
         slots = np.append(np.flatnonzero(bits) & (SLOTS - 1), 0)
         counts = counts_of(masks)
@@ -75,7 +78,7 @@ class Occupied(NamedTuple):
 
 
 class Rest:
-    """The leaves without the rows that go, although nothing has been written.
+    """The leaves without the rows that go, before anything is written.
 
     Args:
         masks: the leaves.
@@ -83,8 +86,7 @@ class Rest:
 
     Attributes:
         masks: the leaves with the rows that stay.
-        leaves: those that have lost rows, ascending.
-
+        leaves: the leaves that have lost rows, ascending.
     """
 
     def __init__(self, masks: Masks, gone: Int64Array) -> None:
@@ -94,29 +96,37 @@ class Rest:
         self.masks[self.leaves] &= ~lost
 
     def has_lost_first(self, leaves: Int64Array) -> npt.NDArray[np.bool_]:
-        """Whether leaves have lost their first row."""
+        """Whether each leaf has lost its first row."""
         found: npt.NDArray[Any] = first_slots(self.masks[leaves]) != first_slots(self._former[leaves])
         return found
 
     def first(self, leaves: Int64Array) -> Int64Array:
-        """The first slot that leaves have, within the leaf, or 32."""
+        """The first occupied slot of each leaf, within the leaf, or 32."""
         return first_slots(self.masks[leaves])
 
     def former_first(self, leaves: Int64Array) -> Int64Array:
-        """The first slot that leaves have had, within the leaf, or 32."""
+        """The first slot of each leaf that was occupied before the change, or 32."""
         return first_slots(self._former[leaves])
 
     def until(self, leaves: Int64Array, slots: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Of leaves the number of rows up to a slot, that one included, and the slot of the next one, or 32."""
+        """The number of rows up to and including a slot, and the next occupied slot.
+
+        Args:
+            leaves: the leaves.
+            slots: one slot of each leaf, within the leaf.
+
+        Returns:
+            the number of rows, and the next slot within the leaf, or 32; both int64.
+        """
         masks, up_to = self.masks[leaves], packed(slots + 1)
         return counts_of(masks & up_to), first_slots(masks & ~up_to)
 
     def resized(self, front: int, total: int) -> Rest:
-        """The same with ``front`` more leaves in front, of ``total`` then."""
+        """The leaves with ``front`` more in front, and ``total`` in all."""
         return self.spread(np.arange(front, front + len(self.masks)), total) if total > len(self.masks) else self
 
     def spread(self, where: Int64Array, total: int) -> Rest:
-        """The same with the leaves at the positions ``where``, of ``total`` then."""
+        """Move the leaves to the positions ``where``, among ``total`` leaves."""
         masks, former = np.zeros(total, np.uint32), np.zeros(total, np.uint32)
         masks[where], former[where] = self.masks, self._former
         self.masks, self._former = masks, former

@@ -1,4 +1,4 @@
-"""What a change of an order has done to row keys, and which there are then: found out when it is asked for."""
+"""Changes of row keys by an order, and its rows, computed only when used."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["Moves", "OrderRows"]
 
 _FEW: Final = 1 << 18
-"""Slots that have changed, up to which they are kept in any case."""
+"""Up to this number of changed slots, changes are kept in any case."""
 _PER_LEAF: Final = 2
-"""Slots that have changed for each leaf, from which on all leaves are looked at instead."""
+"""Changed slots per leaf from which the row set is made from all leaves instead."""
 
 
 class Moves:
-    """What a change has done to row keys. It is found out when it is asked for.
+    """The changes of row keys by one change of an order, computed when used.
 
     Args:
-        find: gives the three attributes.
-
+        find: computes the three attributes.
     """
 
     __slots__ = ("_find", "_found")
@@ -36,22 +35,22 @@ class Moves:
 
     @classmethod
     def of(cls, removed: RowSet, added: RowSet, shifted: RowSetShiftData) -> Self:
-        """What is known."""
+        """Known changes."""
         return cls(lambda: (removed, added, shifted))
 
     @property
     def removed(self) -> RowSet:
-        """The keys of rows that have gone, and of changed rows that now have another place."""
+        """The keys of removed rows, and the old keys of changed rows that move."""
         return self._known[0]
 
     @property
     def added(self) -> RowSet:
-        """The keys of new rows, and of changed rows in their new place."""
+        """The keys of new rows, and the new keys of changed rows that move."""
         return self._known[1]
 
     @property
     def shifted(self) -> RowSetShiftData:
-        """How the keys of others have moved."""
+        """The shifts of all other rows."""
         return self._known[2]
 
     @property
@@ -62,7 +61,7 @@ class Moves:
 
 
 class OrderRows:
-    """The slots of an order that hold rows. Orders of which only the keys of rows are wanted never make the row set."""
+    """The slots of an order that hold rows, as a row set that is made when used."""
 
     def __init__(self) -> None:
         self._rows: RowSet | None = RowSet.empty()  # None: to be found from the leaves
@@ -71,21 +70,20 @@ class OrderRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the changes that have not been looked at."""
+        """Bytes of the changes that are not in the row set yet."""
         return 8 * self._count
 
     def set(self, rows: RowSet) -> None:
-        """These are all."""
+        """Replace all slots by ``rows``."""
         self._rows, self._pending, self._count = rows, [], 0
 
     def change(self, left: Int64Array, got: Int64Array, leaves: int) -> None:
-        """Take note of a change.
+        """Record a change.
 
         Args:
             left: the slots that rows have left, ascending.
-            got: those that rows have got, ascending; they may be among ``left``.
+            got: the slots that rows have taken, ascending; they may be among ``left``.
             leaves: the number of leaves.
-
         """
         if self._rows is None:
             return
@@ -95,12 +93,11 @@ class OrderRows:
             self._rows, self._pending, self._count = None, [], 0
 
     def get(self, blocks: Blocks, masks: Masks) -> RowSet:
-        """The slots.
+        """The slots that hold rows.
 
         Args:
             blocks: the blocks of the leaves.
             masks: the leaves.
-
         """
         rows = self._rows
         if rows is None:

@@ -1,6 +1,6 @@
-"""Where new rows belong within the leaves of an order, and which of them find a slot there.
+"""Places of new rows within the leaves of an order, and their slots there.
 
-Most of them come between rows that have free slots between them, or move some rows up to the next free slot.
+Most new rows fit between two rows with free slots between them, or move some rows up to the next free slot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["Fitted", "Places"]
 
 _SPILLS: Final = 4
-"""Free leaves that rows at the end of one are spread over."""
+"""The most free leaves over which rows at the end of a leaf are spread."""
 
 _BoolArray = npt.NDArray[np.bool_]
 
@@ -26,11 +26,10 @@ class Places(NamedTuple):
     """Places between the rows that stay.
 
     Attributes:
-        leaves: of each place its leaf.
-        offsets: the rows of the leaf that come before it.
-        behind: the slot of the last one of these, or -1.
+        leaves: the leaf of each place.
+        offsets: the number of rows of the leaf before the place.
+        behind: the slot of the last row before the place, or -1.
         until: the slot of the next row of the leaf, or 32.
-
     """
 
     leaves: Int64Array
@@ -40,7 +39,14 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, leaves: Int64Array, offsets: Int64Array, occupied: Occupied, number: Int64Array) -> Self:
-        """Places by what is before them; ``number`` says which of ``occupied`` each leaf is."""
+        """Places with ``offsets`` rows of their leaf before them.
+
+        Args:
+            leaves: the leaf of each place.
+            offsets: the number of rows of the leaf before the place.
+            occupied: the slots of the rows that stay.
+            number: the position of each leaf in ``occupied``.
+        """
         starts, counts = occupied.starts[number], occupied.counts[number]
         behind = np.where(offsets > 0, occupied.slots[starts + np.maximum(offsets - 1, 0)], -1)
         until = np.where(offsets < counts, occupied.slots[starts + np.minimum(offsets, counts)], SLOTS)
@@ -48,13 +54,20 @@ class Places(NamedTuple):
 
     @classmethod
     def at_start(cls, count: int) -> Self:
-        """Places in an order without rows."""
+        """``count`` places in an order without rows."""
         none = np.zeros(count, np.int64)
         return cls(none, none, none - 1, none + SLOTS)
 
     @classmethod
     def joined(cls, first: Int64Array, these: Places, second: Int64Array, those: Places) -> Self:
-        """Places by their positions: ``these`` are at ``first``, ``those`` at ``second``."""
+        """Two groups of places as one.
+
+        Args:
+            first: the positions of ``these`` in the result.
+            these: the one group.
+            second: the positions of ``those`` in the result.
+            those: the other group.
+        """
         parts = []
         for one, other in zip(these, those, strict=True):
             whole = np.empty(len(first) + len(second), np.int64)
@@ -63,23 +76,24 @@ class Places(NamedTuple):
         return cls(*parts)
 
     def chosen(self, which: Any) -> Places:
-        """Some of them."""
+        """The places at the positions, or in the slice, ``which``."""
         return Places(*(part[which] for part in self))
 
     def with_front(self, more: int) -> Places:
-        """The same with ``more`` leaves in front."""
+        """The places after ``more`` leaves were added in front."""
         return self._replace(leaves=self.leaves + more) if more else self
 
     def spread(self, where: Int64Array) -> Places:
-        """The same when the leaves have the positions ``where``."""
+        """The places after their leaves have moved to the positions ``where``."""
         return self._replace(leaves=where[self.leaves])
 
     def spilled(self, masks: Masks) -> Places:
-        """The same, but those for which there is no room at the end of their leaf are in the next one, if it is free.
+        """The places, moved to the next leaf where their leaf is full at its end.
+
+        Places move only to leaves without rows.
 
         Args:
             masks: all leaves, with the rows that stay.
-
         """
         places = self
         for _ in range(_SPILLS):
@@ -100,7 +114,7 @@ class Places(NamedTuple):
         return places
 
     def begins(self) -> Int64Array:
-        """Of places in ascending order, where each different one begins."""
+        """The positions at which each distinct one of ascending places begins."""
         if not len(self.leaves):
             return self.leaves
         differs = (self.leaves[1:] != self.leaves[:-1]) | (self.offsets[1:] != self.offsets[:-1])
@@ -108,15 +122,14 @@ class Places(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """New rows that find slots in their leaves.
+    """The slots of new rows that fit into their leaves.
 
     Attributes:
-        is_fitted: of each new row, whether it does. Of a leaf all do, or none.
-        slots: the slot of each that does, within its leaf.
-        moved: the leaf of each row that is moved for one of them, ascending.
-        before: its slot, within its leaf.
-        steps: how far it moves: 1 or -1.
-
+        is_fitted: for each new row, whether it fits. Of one leaf all new rows fit, or none.
+        slots: the slot of each row that fits, within its leaf.
+        moved: the leaf of each row that is moved to make room, ascending.
+        before: the slot of each of these, within its leaf.
+        steps: the number of slots by which it moves: 1 or -1.
     """
 
     is_fitted: _BoolArray
@@ -127,13 +140,12 @@ class Fitted(NamedTuple):
 
     @classmethod
     def of(cls, places: Places, was: Int64Array, masks: Masks) -> Self:
-        """Those of some new rows.
+        """Fit new rows into their leaves.
 
         Args:
-            places: of the rows, ascending.
-            was: the slot that each has had, by the position of its leaf; negative if it is new.
+            places: the places of the rows, ascending.
+            was: the former slot of each row, by the position of its leaf; negative for new rows.
             masks: all leaves, with the rows that stay.
-
         """
         leaves, _, behind, until = places
         if not len(leaves):
@@ -162,22 +174,22 @@ class Fitted(NamedTuple):
         )
 
     def with_front(self, more: int) -> Fitted:
-        """The same with ``more`` leaves in front."""
+        """The slots after ``more`` leaves were added in front."""
         return self._replace(moved=self.moved + more) if more else self
 
     def spread(self, where: Int64Array) -> Fitted:
-        """The same when the leaves have the positions ``where``."""
+        """The slots after the leaves have moved to the positions ``where``."""
         return self._replace(moved=where[self.moved])
 
     def without(self, leaves: _BoolArray, places: Places) -> Fitted:
-        """The same without the rows of the leaves that are flagged."""
+        """The slots without the rows of the flagged leaves."""
         rest = ~leaves[self.moved]
         fitted = self.is_fitted & ~leaves[places.leaves]
         return Fitted(fitted, self.slots, self.moved[rest], self.before[rest], self.steps[rest])
 
 
 def _keep(slots: Int64Array, places: Places, was: Int64Array, begins: Int64Array, rows: Int64Array) -> None:
-    """Give the rows of a place the slots that they have had, if these are there and in order."""
+    """Give the rows of a place their former slots, if these are free and in order."""
     leaves, _, behind, until = places
     former = was - (leaves << BITS)
     is_kept = (was >= 0) & (former > behind) & (former < until)
@@ -190,13 +202,12 @@ def _keep(slots: Int64Array, places: Places, was: Int64Array, begins: Int64Array
 
 
 class _Room(NamedTuple):
-    """Slots for rows between two rows that have none between them; each in a leaf of its own.
+    """Slots for rows between two adjacent slots, each row in a leaf of its own.
 
     Attributes:
-        slots: of each row its slot.
-        starts, ends: the slots of rows that are moved for it.
-        steps: how far they move: 1 or -1.
-
+        slots: the slot of each row.
+        starts, ends: the slots of the rows that are moved for it.
+        steps: the number of slots by which these move: 1 or -1.
     """
 
     slots: Int64Array
@@ -206,7 +217,7 @@ class _Room(NamedTuple):
 
     @classmethod
     def of(cls, until: Int64Array, masks: Masks) -> Self:
-        """Those before the slots ``until`` of leaves, which have room: at the next free slot."""
+        """The slot at ``until`` of each leaf, after rows up to the next free slot move."""
         below = ((np.uint64(1) << until.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
         above, before = first_slots(~masks & ~below), last_slots(~masks & below)
         is_up = (before < 0) | ((above < SLOTS) & (above - until <= until - 1 - before))

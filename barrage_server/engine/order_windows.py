@@ -1,9 +1,9 @@
-"""Which leaves of an order are laid out anew when rows come and go, and how many rows each of them gets.
+"""The leaves of an order to lay out again after a change, and their rows.
 
 A leaf that overflows is spread over the smallest aligned window of leaves that has room ("packed-memory array": Bender,
 Demaine and Farach-Colton, "Cache-oblivious B-trees", 2000). Where several rows came in one place, more are expected
 there: the free leaves of the window are left behind them (Bender and Hu, "An adaptive packed-memory array", 2007), and
-taken by the next ones without moving others. Windows end with their block (:mod:`.order_blocks`). A block in which no
+later rows take them without moving others. Windows end with their block (:mod:`.order_blocks`). A block in which no
 window has room is full.
 """
 
@@ -20,26 +20,26 @@ from barrage_server.engine.plan import Int64Array
 __all__ = ["FILLED", "Hot", "Windows", "lay_out", "ranges", "windows_of"]
 
 FILLED: Final = 22
-"""Rows of a leaf in the beginning."""
+"""Rows per leaf in a new order."""
 _PACKED: Final = 28
-"""Rows of a leaf that is made for rows behind all others, or beside a place where more are expected."""
+"""Rows per leaf behind all others, or beside a place where more rows are expected."""
 _DENSE, _SPARSE, _STEP = 0.95, 0.75, 0.012
-"""Rows per slot after a window was spread: in the smallest ones, at least, and what each doubling takes away."""
+"""Rows per slot of a spread window: in the smallest windows, the minimum, and the decrease per doubling."""
 _FEW_LEAVES: Final = 64
 _THIN: Final = 8
-"""Slots per row from which on all rows are laid out anew."""
+"""Slots per row from which all rows are laid out again."""
 _HOT: Final = 4
-"""Rows that come in one place at once, from which on more are expected there."""
+"""Rows in one place at once from which more are expected there."""
 _CYCLES: Final = 4
-"""Cycles with as many rows in one place for which the free leaves behind them are to last."""
+"""Cycles for which the free leaves behind such a place should last."""
 _HOT_LEVELS: Final = 8
-"""Doublings of a window at most, to leave that much room."""
+"""The most doublings of a window to leave that much room."""
 _REACH: Final = 8
-"""Leaves, with free ones among them, that an overflow is packed into."""
+"""The most leaves, free ones included, into which an overflow is packed."""
 _TRIES: Final = 3
 
 Runs: TypeAlias = tuple[Int64Array, Int64Array]
-"""The first ones of runs of leaves, and those behind the last ones."""
+"""Runs of leaves: the first leaf of each, and the leaf behind its last."""
 _NONE: Final = np.zeros(0, np.int64)
 
 
@@ -47,10 +47,9 @@ class Hot(NamedTuple):
     """The places in which several rows have come at once.
 
     Attributes:
-        leaves: of each such place its leaf.
-        rows: the number of rows that have come.
-        last: the number of the last one of them among all that have come.
-
+        leaves: the leaf of each place.
+        rows: the number of rows that have come there.
+        last: the position of the last of them among all rows that have come.
     """
 
     leaves: Int64Array
@@ -59,7 +58,12 @@ class Hot(NamedTuple):
 
     @classmethod
     def of(cls, leaves: Int64Array, offsets: Int64Array) -> Hot:
-        """Those of rows that come, by their leaves and the numbers of rows before them there."""
+        """The hot places among the places of rows.
+
+        Args:
+            leaves: the leaf of each row that comes.
+            offsets: the number of rows before it in the leaf.
+        """
         if not len(leaves):
             return cls(leaves, leaves, leaves)
         begins = np.flatnonzero(np.append(True, (leaves[1:] != leaves[:-1]) | (offsets[1:] != offsets[:-1])))
@@ -69,17 +73,16 @@ class Hot(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Runs of leaves that are laid out anew.
+    """Runs of leaves that are laid out again.
 
     Attributes:
-        starts, ends: the leaves of each, ascending.
-        sizes: the leaves of each that get rows.
-        is_packed: whether the first leaves of each are filled first.
-        total: the leaves that there are then.
-        front: how many of them are new in front.
+        starts, ends: the leaves of each window, ascending.
+        sizes: the number of leaves of each window that get rows.
+        is_packed: whether the first leaves of each window are filled first.
+        total: the number of all leaves afterwards.
+        front: the number of new leaves in front.
         crowded: the blocks in which leaves have more rows than slots.
-        full: those of them in which no window has room for these rows. They must get more leaves first.
-
+        full: the crowded blocks in which no window has room. They must get more leaves first.
     """
 
     starts: Int64Array
@@ -95,15 +98,14 @@ class Windows(NamedTuple):
 def windows_of(
     totals: Int64Array, touched: Int64Array, hot: Hot, blocks: Blocks, whole: Runs = (_NONE, _NONE)
 ) -> Windows:
-    """The leaves to lay out anew.
+    """The windows to lay out again.
 
     Args:
-        totals: the rows that each leaf is to have, which may be more than it has slots.
+        totals: the number of rows of each leaf after the change, which may exceed its slots.
         touched: leaves to lay out in any case.
-        hot: where several rows come at once.
+        hot: the places in which several rows come at once.
         blocks: the blocks of the leaves.
-        whole: the first leaves of windows to lay out in any case, and those behind their last ones. They have room.
-
+        whole: windows to lay out in any case, which have room: their first leaves, and the leaves behind their last.
     """
     count, load = len(totals), int(totals.sum())
     if count > _FEW_LEAVES and load * _THIN < count * SLOTS:  # most of the storage is unused
@@ -149,13 +151,12 @@ def windows_of(
 
 
 class _Spread:
-    """Finds leaves that an overflow can be spread over.
+    """Finds leaves over which an overflow can be spread.
 
     Args:
-        rows: the rows that each leaf is to have.
-        heat: those of them that come several at once.
-        blocks: their blocks. The numbers of leaves align windows.
-
+        rows: the number of rows of each leaf after the change.
+        heat: the number of these that come several at once.
+        blocks: the blocks of the leaves. The numbers of leaves align windows.
     """
 
     def __init__(self, rows: Int64Array, heat: Int64Array, blocks: Blocks) -> None:
@@ -163,8 +164,12 @@ class _Spread:
         self._rows, self._heat, self._free = map(_summed, (rows, heat, rows == 0))
 
     def near(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The windows of leaves of which each begins with a crowded one, and takes free ones of its block, which may be
-        moved without the next one; they are disjoint.
+        """Disjoint windows that each begin with a crowded leaf and include free ones.
+
+        A window lies within one block. Some crowded leaves may have none.
+
+        Returns:
+            the first leaf of each window, and the leaf behind its last.
         """
         ends, limits = np.zeros(len(crowded), np.int64), self._blocks.ends[self._blocks.of_leaves(crowded)]
         for size in range(2, _REACH + 1):
@@ -182,12 +187,11 @@ class _Spread:
         return starts, ends
 
     def aligned(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array, int, Int64Array]:
-        """The aligned windows of leaves with room for the rows of crowded leaves.
+        """Aligned windows with room for the rows of crowded leaves.
 
         Returns:
-            The first leaves of the windows, the ones behind their last leaves, the number of all leaves then, which is
-            greater than before only where there is a single block, and the blocks in which no window has room.
-
+            the first leaf of each window; the leaf behind its last; the number of all leaves afterwards, which grows
+                only where there is a single block; and the blocks in which no window has room.
         """
         count, level = self._count, 1
         starts, ends, full = [_NONE], [_NONE], [_NONE]
@@ -222,13 +226,12 @@ class _Spread:
 
 
 def lay_out(windows: Windows, rows: Int64Array, cuts: Int64Array) -> Int64Array:
-    """The rows of each leaf of all windows.
+    """The number of rows of each leaf of all windows.
 
     Args:
         windows: the leaves.
-        rows: the rows of each window.
-        cuts: positions in the rows of all windows, ascending: behind the rows before them more are expected.
-
+        rows: the number of rows of each window.
+        cuts: positions in the rows of all windows, ascending. More rows are expected at each cut.
     """
     leaves, ends = windows.ends - windows.starts, np.cumsum(rows)
     window = np.searchsorted(ends, cuts)  # a position at an end is behind the last row of that window
@@ -262,10 +265,9 @@ class _Parts(NamedTuple):
     """The rows of windows, cut where more are expected.
 
     Attributes:
-        window: of each part.
-        rows: their number.
-        is_hot: whether more are expected behind them.
-
+        window: the window of each part.
+        rows: the number of rows of the part.
+        is_hot: whether more rows are expected behind the part.
     """
 
     window: Int64Array
@@ -274,7 +276,13 @@ class _Parts(NamedTuple):
 
     @classmethod
     def of(cls, ends: Int64Array, window: Int64Array, cuts: Int64Array) -> _Parts:
-        """The parts of windows whose rows end at ``ends``, cut at ``cuts``, each in its ``window``."""
+        """The parts of windows.
+
+        Args:
+            ends: the position behind the last row of each window.
+            window: the window of each cut.
+            cuts: the positions of the cuts.
+        """
         at_end = cuts == ends[window]
         inner = np.flatnonzero(~at_end)
         windows = np.concatenate((np.arange(len(ends)), window[inner]))
@@ -288,7 +296,7 @@ class _Parts(NamedTuple):
 
 
 def _joined(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The runs, with those that overlap as one; ascending."""
+    """The runs in ascending order, with overlapping runs joined."""
     if not len(starts):
         return starts, ends
     order = np.argsort(starts)
@@ -306,7 +314,7 @@ def ranges(starts: Int64Array, ends: Int64Array) -> Int64Array:
 
 
 def _summed(numbers: np.ndarray[tuple[int], np.dtype[Any]]) -> Int64Array:
-    """The sums of the first numbers, of none at first."""
+    """The sums of the first ``i`` numbers, for ``i`` from 0 to all."""
     found = np.zeros(len(numbers) + 1, np.int64)
     np.cumsum(numbers, out=found[1:])
     return found
@@ -315,7 +323,7 @@ def _summed(numbers: np.ndarray[tuple[int], np.dtype[Any]]) -> Int64Array:
 def _overlap(
     starts: Int64Array, ends: Int64Array, others: Int64Array, their_ends: Int64Array
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each of some disjoint runs shares a place with one of the others."""
+    """Whether each of some disjoint runs overlaps one of the others."""
     if not len(others) or not len(starts):
         return np.zeros(len(starts), np.bool_)
     others, their_ends = _joined(others, their_ends)

@@ -23,13 +23,12 @@ Transform = Callable[[Table], Table]
 
 
 class Constituents(NamedTuple):
-    """What the cells of a column stand for.
+    """The constituent tables for which the cells of a column stand.
 
     Attributes:
         table: the table that was partitioned.
-        by: its columns with the keys.
-        drop_keys: whether constituents are without them.
-
+        by: the key columns.
+        drop_keys: whether constituents lack the key columns.
     """
 
     table: Table
@@ -38,25 +37,25 @@ class Constituents(NamedTuple):
 
 
 _of_columns: Final[WeakKeyDictionary[Table, dict[str, Constituents]]] = WeakKeyDictionary()
-"""The columns of constituents that tables have; a table keeps the one that it was made of alive anyway."""
+"""The columns of constituents of each table."""
 
 
 def set_constituents(made: Table, column: str, table: Table, by: tuple[str, ...], *, drop_keys: bool) -> None:
-    """Let the cells of ``column`` of ``made`` stand for the constituents of ``table``, from which it was made."""
+    """Let a column of ``made``, computed from ``table``, stand for its constituents."""
     _of_columns.setdefault(made, {})[column] = Constituents(table, by, drop_keys)
 
 
 def constituents_of(table: Table) -> dict[str, Constituents]:
-    """The columns of constituents of a table, by name."""
+    """The constituents for which columns of ``table`` stand, by column name."""
     return _of_columns.get(table, {})
 
 
 @public
 class PartitionedTable:
-    """A table as one table for each key, its *constituents*. ``table.partition_by(by)`` makes one.
+    """A table as one table for each key, its *constituents*.
 
-    Constituents are tables that follow the whole one: rows that come to it come to that of their key. They are made
-    when they are asked for, and each follows in the cycles that change its rows.
+    ``table.partition_by(by)`` makes one. Constituents follow the whole table: a row that is added to it is added to the
+    constituent of its key. They are made when they are asked for, and each follows in the cycles that change its rows.
 
     >>> by_sym = trades.partition_by("sym")
     >>> acme = by_sym.get_constituent("ACME")
@@ -64,9 +63,8 @@ class PartitionedTable:
 
     Attributes:
         table: the whole table.
-        key_columns: the columns with the keys.
-        drop_keys: whether constituents are without them.
-
+        key_columns: the key columns.
+        drop_keys: whether constituents lack the key columns.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class PartitionedTable:
 
     @classmethod
     def from_partitioned_table(cls, table: Table, constituent_column: str | None = None) -> PartitionedTable:
-        """The tables that the cells of a column stand for, which ``bs.agg.partition`` has made.
+        """The partitioned table of a column that ``bs.agg.partition`` has made.
 
         Args:
             table: the result of the aggregation itself, not one that was made from it.
@@ -96,7 +94,6 @@ class PartitionedTable:
 
         Raises:
             InvalidRequestError: there is no such column, or there are several.
-
         """
         if not isinstance(table, Table):
             raise InvalidRequestError(f"table must be a table of the engine, not {shown(table)}.")
@@ -119,18 +116,20 @@ class PartitionedTable:
         return f"<PartitionedTable {self.table.name!r} by={list(self.key_columns)} keys={self._keys.size}>"
 
     def keys(self) -> Table:
-        """The keys, a row for each that has rows, in the order of their appearance. It ticks as the table does."""
+        """The keys that have rows, one row each, in the order of first appearance.
+
+        The table ticks with the whole table.
+        """
         return self._keys
 
     def get_constituent(self, key_values: Any) -> Table | None:
-        """The constituent of one key, or None if the table has no row of it now.
+        """The constituent of one key, or ``None`` if the table has no row of it now.
 
         Args:
             key_values: the value of the key column; of several columns a list of their values, in their order.
 
         Raises:
             InvalidRequestError: these are no values of the key columns.
-
         """
         key = conform_key(self._keys.schema, key_values, table=self._keys.name)
         (rows,) = self._partition().constituents(key, 1)
@@ -138,30 +137,30 @@ class PartitionedTable:
 
     @property
     def constituents(self) -> list[Table]:
-        """The constituents of all keys that there are now, in the order of :meth:`keys`."""
+        """The constituents of all present keys, in the order of :meth:`keys`."""
         return [made for keys in self._keys.version.batches() for made in self._made_for(keys.columns, len(keys))]
 
     def transform(self, func: Transform) -> PartitionedTable:
-        """The results of ``func`` for each constituent, also for those of keys that come later.
+        """The partitioned table of the results of ``func`` for each constituent.
+
+        Later keys are included.
 
         Args:
-            func: takes a constituent, and returns a table that is computed from it. It must have no other effect, as it
-                is called whenever a constituent is asked for.
-
+            func: takes a constituent, and returns a table that is computed from it. It must have no other effect,
+                because it is called whenever a constituent is asked for.
         """
         callback(func, "func")
         return PartitionedTable(self.table, self.key_columns, self.drop_keys, (*self._transforms, func))
 
     def merge(self) -> Table:
-        """The rows of all constituents, one behind the other, in the order of :meth:`keys`.
+        """The rows of all constituents, one behind the other, in the order of keys.
 
-        Keys that come later are in it, too. The constituents that are transformed are then made, and follow, all at
-        once; that of a new key is made in the cycle that brings it.
+        Later keys are included. Transformed constituents are all made at once, and follow; the constituent of a new key
+        is made in the cycle that adds the key.
 
         Raises:
             InvalidRequestError: transformed constituents differ in their columns; or there is none, and the table never
                 changes.
-
         """
         if not self._transforms:
             return self._merged()
@@ -179,15 +178,15 @@ class PartitionedTable:
         return made
 
     def _made_for(self, keys: Sequence[pa.Array], count: int) -> list[Table]:
-        """The constituents of some keys, whether or not they are there."""
+        """The constituents of ``count`` keys, with or without rows."""
         return [self._transformed(rows) for rows in self._partition().constituents(keys, count)]
 
     def _sample(self) -> Table:
-        """A table such as the constituents, without rows."""
+        """A table like the constituents, without rows."""
         return self._transformed(self._partition().sample())
 
     def _partition(self) -> _Partition:
-        """What makes the rows of each key, shared by all that partition the table by the same columns."""
+        """The table that makes the rows of each key, shared by equal partitions."""
         if self._whole is None or self._whole.failure is not None:
             self._whole = self.table.operate(PartitionRows(self.key_columns))
         return cast("_Partition", self._whole)
@@ -202,12 +201,12 @@ class PartitionedTable:
 
 
 class _Partition(Protocol):
-    """Makes the rows of each key."""
+    """A table that makes the rows of each key."""
 
     def constituents(self, keys: Sequence[pa.Array], count: int) -> list[Table]:
-        """The rows of ``count`` keys, which need not be there."""
+        """The rows of ``count`` keys, each with or without rows."""
         ...
 
     def sample(self) -> Table:
-        """A table such as these, without rows."""
+        """A table like the constituents, without rows."""
         ...

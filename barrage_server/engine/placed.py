@@ -1,4 +1,4 @@
-"""Columns of some rows of another table, under row keys of their own that each row keeps."""
+"""Columns of some rows of another table, under stable row keys of their own."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ _NO_KEY: Final = -1
 
 
 class PlacedRows:
-    """Rows that come and go anywhere, and the keys that they have meanwhile.
+    """Rows that come and go anywhere in a table, and their own row keys.
 
-    A row that comes takes the key of one that has gone, or the one behind all others. No key depends on rows that are
-    not among them. A change costs the rows that come and go; the state is 8 bytes for each row, and 8 for each row key
-    of the table that has them, whose keys should lie close together.
+    A new row takes the key of a removed one, or the next unused key. No key depends on other rows of the table. The
+    cost of a change is proportional to the rows that come and go. The state takes 8 bytes per row, and 8 per row key of
+    the source table, whose keys should lie close together.
 
     Args:
-        rows: the first ones, by their keys in the table that has them. Their own keys are 0, 1, 2 and so on.
+        rows: the first rows, by their keys in the source table. Their own keys are 0, 1, 2 and so on.
 
     Attributes:
         rows: the own keys of the rows.
-
     """
 
     __slots__ = ("_count", "_free", "_keys", "_next", "_store", "rows")
@@ -57,7 +56,7 @@ class PlacedRows:
         return self._store.nbytes + self._keys.nbytes + self._free.nbytes
 
     def find(self, rows: Int64Array) -> Int64Array:
-        """The own keys of ``rows``, which ascend; -1 for a row that is not among them."""
+        """The own keys of ``rows`` (ascending); -1 for rows that are not included."""
         if not len(rows) or rows[-1] < len(self._keys):
             return self._keys[rows]
         found = np.full(len(rows), _NO_KEY, np.int64)
@@ -66,15 +65,14 @@ class PlacedRows:
         return found
 
     def change(self, gone: Int64Array, came: Int64Array) -> tuple[RowSet, RowSet]:
-        """Give rows up, then take others.
+        """Remove rows, then add others.
 
         Args:
-            gone: those that go, each once and all among the rows.
-            came: those that come, ascending, none among the rows that stay.
+            gone: the removed rows, each once and all included now.
+            came: the added rows, ascending, none among the rows that stay.
 
         Returns:
-            The own keys of the rows that went, and of those that came. A key may be in both.
-
+            the own keys of the removed rows, and of the added ones. A key may be in both.
         """
         freed = self._keys[gone]
         freed.sort()
@@ -97,12 +95,12 @@ class PlacedRows:
         return removed, added
 
     def sources(self) -> ColumnView:
-        """The source row of each own key, as they are now. To be called once for each version."""
+        """The present source row of each own key. To be called once per version."""
         (view,) = self._store.views()
         return view
 
     def _take(self, count: int) -> Int64Array:
-        """Free keys, ascending: those of rows that have gone, then fresh ones."""
+        """``count`` free keys, ascending: keys of removed rows, then unused keys."""
         reused = min(count, self._count)
         self._count -= reused
         fresh = np.arange(self._next, self._next + count - reused, dtype=np.int64)
@@ -118,7 +116,7 @@ class PlacedRows:
         self._count = count
 
     def _set(self, keys: Int64Array, rows: Int64Array, undo: Undo | None) -> None:
-        """Give ``keys`` to ``rows``; both ascend."""
+        """Give ``keys`` to ``rows``; both are ascending."""
         if rows[-1] >= len(self._keys):
             grown = np.full(max(int(rows[-1]) + 1, len(self._keys) * 5 // 4), _NO_KEY, np.int64)
             grown[: len(self._keys)] = self._keys
@@ -132,9 +130,8 @@ class PlacedView(ColumnView):
 
     Args:
         view: the column.
-        sources: the source row of each key. One object for all columns of a version, which share the work of finding
-            the rows.
-
+        sources: the source row of each key; one object for all columns of a version, which share the search for the
+            rows.
     """
 
     __slots__ = ("_copies", "_sources", "_view", "depth", "is_frozen", "type")
@@ -148,7 +145,10 @@ class PlacedView(ColumnView):
         self._copies = storage_kind(view.type) is StorageKind.HEAP
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the rows in the order that they have in their table. No byte of the array is of other rows."""
+        """Read the rows in the order of the other table, and reorder them.
+
+        The buffers of the array contain bytes of these rows only.
+        """
         known = plan.in_source
         if known is None or known[0] is not self._sources:
             known = plan.in_source = (self._sources, _ordered(numbers_of(self._sources.read(plan))))
@@ -159,17 +159,17 @@ class PlacedView(ColumnView):
         return array if places is None else take(array, places)
 
     def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
+        """The end of the key space, because values are copied in any case."""
         return MAX_KEY
 
     def compact(self) -> None:
-        """As the column and the keys do."""
+        """Compact the column and the map of source rows."""
         self._view.compact()
         self._sources.compact()
 
 
 def _ordered(rows: Int64Array) -> tuple[ReadPlan, Int64Array | None]:
-    """The plan for different rows in any order, and the place of each in it; ``None``: in the same order."""
+    """The plan for distinct rows in any order, and their places (``None``: in order)."""
     if bool((rows[1:] > rows[:-1]).all()):
         return ReadPlan.from_keys(rows), None
     return in_order(rows)

@@ -1,4 +1,4 @@
-"""Which cells to read or write, page by page."""
+"""Plans: the cells to read or write, page by page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class Segment(NamedTuple):
         where: which cells of the page, as a slice or as int64 offsets.
         start, stop: which rows of the plan these are.
         top: one more than the highest offset.
-
     """
 
     page: int
@@ -39,18 +38,17 @@ class Segment(NamedTuple):
 
 
 class ReadPlan:
-    """Which cells to read or write, in key order: made once, used for every column.
+    """The cells to read or write, in key order; made once for all columns.
 
     Attributes:
         size: number of rows.
         first_key: the lowest row key (0 for no rows).
         last_key: the highest row key (-1 for no rows).
-        in_slots: of the last column that has its cells in slots: the mapping, the plan of the slots, and where among
-            them each row is (``None``: in the same order). For the next column.
-        in_source: of the last column whose rows have other keys in the table that has them: the mapping, and the plan
-            of the rows there (of several tables: a list). For the next column.
-        computed: columns that were computed for these rows, by their views. For columns computed from them.
-
+        in_slots: a cache for columns with cells in slots: the mapping, the plan of the slots, and the position of each
+            row among them (``None``: in the same order).
+        in_source: a cache for columns whose rows have other keys in their source table: the mapping, and the plan of
+            the rows there (a list for several tables).
+        computed: a cache of columns computed for these rows, by view.
     """
 
     __slots__ = (
@@ -79,7 +77,7 @@ class ReadPlan:
 
     @classmethod
     def of(cls, rows: ReadPlan | RowSet | Int64Array) -> ReadPlan:
-        """A plan for a row set, or for strictly increasing int64 row keys; a plan is returned as it is."""
+        """A plan for a row set or strictly increasing int64 row keys; a plan as it is."""
         if isinstance(rows, ReadPlan):
             return rows
         return cls.from_row_set(rows) if isinstance(rows, RowSet) else cls.from_keys(rows)
@@ -97,7 +95,7 @@ class ReadPlan:
 
     @classmethod
     def from_keys(cls, keys: Int64Array) -> ReadPlan:
-        """A plan for row keys that are strictly increasing, as an int64 array. This is not checked."""
+        """A plan for int64 row keys, which must be strictly increasing (unchecked)."""
         return cls(len(keys), int(keys[0]), int(keys[-1]), None, keys) if len(keys) else cls(0, 0, -1, None, keys)
 
     @property
@@ -148,7 +146,6 @@ class ReadPlan:
 
         Returns:
             the positions in the plan, and which of ``keys`` are at them (a slice or positions); of equal length.
-
         """
         # No bound is last_key + 1, which may be beyond int64: the keys would be compared as floats.
         low = int(keys.searchsorted(self.first_key))

@@ -1,6 +1,6 @@
-"""Python values as Arrow arrays of a given type, without a loss.
+"""Python values as Arrow arrays of a given type, without loss.
 
-Given a type, pyarrow converts silently: 1.5 becomes the integer 1, a datetime a date, bytes a text. Here a value is
+pyarrow converts to a given type silently: 1.5 becomes the integer 1, a datetime a date, bytes a text. Here a value is
 stored exactly or refused.
 """
 
@@ -24,8 +24,8 @@ __all__ = ["array_of"]
 def array_of(values: Any, data_type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """Values as an array of ``data_type``; an existing array keeps its type.
 
-    Numbers may be of another width, and count the units of dates and times; whole floats fit integers; floats are
-    rounded to narrower ones. Datetimes without a zone are UTC where the type has a zone.
+    Integers may have another width, and may count the units of dates and times; whole floats fit integer types; floats
+    are rounded to narrower ones. Datetimes without a zone are UTC if the type has a zone.
 
     Args:
         values: a sequence, an iterable, a numpy array, or a series of a data frame library.
@@ -34,7 +34,6 @@ def array_of(values: Any, data_type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     Raises:
         SchemaMismatchError: a value would lose information, or is of another kind.
         Exception: any error of pyarrow, or of the library of the values.
-
     """
     if not hasattr(values, "__len__"):
         values = list(values)
@@ -50,7 +49,7 @@ def array_of(values: Any, data_type: pa.DataType) -> pa.Array | pa.ChunkedArray:
 
 
 def _type_of(values: Any) -> pa.DataType | None:
-    """The type that values have by themselves, if any."""
+    """The type that pyarrow infers for values, if any."""
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind not in "OUS":
             return pa.from_numpy_dtype(values.dtype)
@@ -62,7 +61,7 @@ def _type_of(values: Any) -> pa.DataType | None:
 
 
 def _surely_fits(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of a type that pyarrow has converted to another one, without an error, are all what they were."""
+    """Whether a conversion by pyarrow without an error is free of loss."""
     if pat.is_null(given):
         return True
     if pat.is_integer(given) and pat.is_temporal(target):
@@ -89,7 +88,7 @@ def _plain_values(values: Any) -> list[Any]:
 
 
 def _is_same(value: Any, stored: Any) -> bool:
-    """Whether a value is what is stored for it."""
+    """Whether ``stored`` equals ``value`` without loss."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, pa.Scalar):
@@ -128,7 +127,7 @@ def _is_same(value: Any, stored: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """NaN, NaT and the like, which pyarrow can treat as nulls."""
+    """Whether ``value`` is NaN, NaT or the like, which pyarrow can treat as null."""
     try:
         return bool(value != value)
     except TypeError:  # pandas does not say whether its NA differs

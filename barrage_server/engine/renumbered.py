@@ -1,4 +1,4 @@
-"""Columns of some rows of another table, under row keys of their own without gaps."""
+"""Columns of some rows of another table, under consecutive row keys."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ __all__ = ["AppendedRows", "Numbering", "RenumberedView", "own_values"]
 
 _LEAST_TAIL: Final = 1 << 10
 _MOST_TAIL: Final = 1 << 16
-"""Rows that are listed before they become a part of the row set: at most 512 KiB."""
+"""The most rows in the array, 512 KiB; beyond, they become part of the row set."""
 _NO_KEYS: Final[Int64Array] = np.empty(0, np.int64)
 
 
 class Numbering:
-    """The row keys of some rows: consecutive, in the order of the rows. Immutable.
-
-    Attributes:
-        first: the key of the first one.
+    """Consecutive row keys for rows of another table, in their order. Immutable.
 
     Args:
-        rows: the rows, by their keys in the table that has them.
-        first: the key of the first one.
-        tail: the keys of further rows behind all of ``rows``, ascending, int64.
+        rows: the rows, by their keys in the other table.
+        first: the key of the first row.
+        tail: further rows behind all of ``rows``, ascending, int64.
 
+    Attributes:
+        first: the key of the first row.
     """
 
     __slots__ = ("_rows", "_tail", "first")
@@ -44,7 +43,7 @@ class Numbering:
 
     @property
     def rows(self) -> RowSet:
-        """The rows, by their keys in the table that has them. O(rows in ``tail``)."""
+        """The rows, by their keys in the other table. O(rows in ``tail``)."""
         return self._rows | RowSet.from_sorted_keys(self._tail) if len(self._tail) else self._rows
 
     def keys_of(self, rows: RowSet) -> RowSet:
@@ -52,7 +51,7 @@ class Numbering:
         return self.rows.invert(rows).shift(self.first)
 
     def plan_of(self, keys: RowSet) -> ReadPlan:
-        """How the rows with these keys are read in the table that has them."""
+        """The plan that reads the rows with these keys in the other table."""
         positions = keys.shift(-self.first)
         before = self._rows.size
         if not len(self._tail) or not positions or positions.last_key < before:
@@ -70,7 +69,7 @@ class Numbering:
         return self._rows[position] if position < self._rows.size else int(self._tail[position - self._rows.size])
 
     def last_until(self, row: int) -> int:
-        """The key of the last row up to ``row``; one less than :attr:`first` if all are behind it."""
+        """The key of the last row up to ``row``; ``first - 1`` if there is none."""
         listed = int(self._tail.searchsorted(row, "right"))
         if listed:
             return self.first + self._rows.size + listed - 1
@@ -78,13 +77,13 @@ class Numbering:
 
 
 class AppendedRows:
-    """Rows that are only added, each behind all others, and their numbering from 0 on.
+    """Rows that are only added, each behind all others, and their numbering from 0.
 
-    The last ones are listed in an array: a small addition costs what it adds, and they are read without a look-up.
+    The last rows are listed in an array: the cost of a small addition is proportional to its rows, and they are read
+    without a look-up.
 
     Args:
-        rows: those that there are.
-
+        rows: the first rows.
     """
 
     __slots__ = ("_count", "_rows", "_tail")
@@ -107,7 +106,7 @@ class AppendedRows:
         return self._rows.last_key if self._rows else -1
 
     def append(self, rows: RowSet) -> None:
-        """Add rows, all of which must be behind :attr:`last`."""
+        """Add rows, which must all be behind :attr:`last`."""
         count = self._count + rows.size
         if count > _MOST_TAIL:
             self._rows = self.numbering().rows | rows
@@ -121,14 +120,14 @@ class AppendedRows:
         self._count = count
 
     def numbering(self) -> Numbering:
-        """The rows as they are now."""
+        """The numbering of the present rows."""
         return Numbering(self._rows, 0, self._tail[: self._count])
 
 
 def own_values(array: pa.Array, places: Int64Array) -> pa.Array:
-    """The values at ``places`` of a column in a heap, without a byte of others.
+    """The values at ``places`` of a heap column, in buffers of their own.
 
-    A slice of a heap has the rows beside it in the bitmaps and items that it shares with them.
+    A slice of a heap shares bitmaps and items with the rows beside it.
     """
     # as stored: taking list views keeps all of the items that they share
     return from_storage(take(to_storage(array), places), array.type)
@@ -139,8 +138,7 @@ class RenumberedView(ColumnView):
 
     Args:
         view: the column.
-        numbering: the keys. One object for all columns of a version, which share the work of finding the rows.
-
+        numbering: the keys; one object for all columns of a version, which share the search for the rows.
     """
 
     __slots__ = ("_copies", "_numbering", "_view", "depth", "is_frozen", "type")
@@ -154,7 +152,10 @@ class RenumberedView(ColumnView):
         self._copies = storage_kind(view.type) is StorageKind.HEAP
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the rows by the keys that they have in their table. No byte of the array is of other rows."""
+        """Read the rows by their keys in the other table.
+
+        The buffers of the array contain bytes of these rows only.
+        """
         known = plan.in_source
         if known is None or known[0] is not self._numbering:
             known = plan.in_source = (self._numbering, self._numbering.plan_of(plan.rows))
@@ -162,10 +163,10 @@ class RenumberedView(ColumnView):
         return own_values(array, np.arange(len(array))) if self._copies else array
 
     def piece_end(self, key: int) -> int:
-        """The last row of the same piece of storage."""
+        """The key of the last row in the same piece of storage."""
         numbering = self._numbering
         return numbering.last_until(self._view.piece_end(numbering.row_of(key)))
 
     def compact(self) -> None:
-        """As the column does."""
+        """Compact the column."""
         self._view.compact()

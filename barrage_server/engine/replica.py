@@ -1,4 +1,7 @@
-"""The table that follows another one by applying its updates: what a client keeps, and what a ticking upload feeds."""
+"""A table that applies the updates of another table.
+
+A client keeps one for each subscription, and a ticking upload writes to one.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,6 @@ class ReplicaUpdate:
         columns: one array per column with the values of ``added``, in key order. An array of length zero leaves the
             column null in the new rows (it is not subscribed).
         modified: per column number, the rows with new values and those values.
-
     """
 
     added: RowSet
@@ -50,7 +52,7 @@ _WINDOW_PAGE_BITS = 10
 
 @public
 class ReplicaTable(StoredTable):
-    """A table with the row keys, shifts and values of another table.
+    """A copy of another table, with its row keys, shifts and values.
 
     Args:
         graph: the update graph whose cycles move this table.
@@ -63,8 +65,7 @@ class ReplicaTable(StoredTable):
             array while they are few; otherwise storage has small pages, which are freed on both sides.
 
     Attributes:
-        origin: what feeds it may keep here what it knows of the source; the table does not use it.
-
+        origin: the writer's own record of the source table; not used here.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class ReplicaTable(StoredTable):
         self._cells = ReplicaCells(self._store.columns, self._store.make_columns, bits, is_window=is_window)
 
     def restate(self, traits: TableTraits, key_columns: Sequence[str] | None = None) -> None:
-        """Take note of what the publisher of the rows promises about them from now on; of keys, too, if given."""
+        """Replace the promises about the rows, and the key columns if given."""
         self._traits = traits
         if key_columns is not None:
             self._key_columns = tuple(key_columns)
@@ -106,13 +107,12 @@ class ReplicaTable(StoredTable):
             WireFormatError: it does not fit the rows that the table has, or its arrays do not fit its rows.
             SchemaMismatchError: values are of another type than their column.
             LimitError: the values of a column are too large for one array. Nothing is applied in any of these cases.
-
         """
         self._check_lengths(update)
         self.graph.stage(self, self._normalised(update))
 
     def check_operations(self, operations: Sequence[ReplicaUpdate]) -> None:
-        """Each update must fit the rows that the updates before it leave."""
+        """Raise unless each update fits the rows that the updates before it leave."""
         rows = self._rows
         for update in operations:
             rows = _rows_after(rows, update, self.name)
@@ -149,7 +149,13 @@ class ReplicaTable(StoredTable):
         return TableUpdate(update.added, update.removed, shifted, tuple(modified))
 
     def _write_cells(self, rows: RowSet, shifted: RowSetShiftData, update: ReplicaUpdate) -> RowSet:
-        """Apply an update to the cells; ``rows``: those that stay. The rows afterwards."""
+        """Apply an update to the cells; returns the rows afterwards.
+
+        Args:
+            rows: the rows that stay.
+            shifted: the shifts of these rows.
+            update: the update.
+        """
         if update.removed:
             self._cells.remove(update.removed)
         rows = self._cells.arrange(rows, shifted, update.added, self._store.undo)
@@ -162,7 +168,7 @@ class ReplicaTable(StoredTable):
         return rows
 
     def _leave_arrays(self, arrays: WindowArrays) -> None:
-        """Keep the values in cells from now on: they become too many to be copied by each update."""
+        """Move the values to cells, because copies per update would cost too much."""
         self._arrays = None
         if self._rows:
             nothing = RowSet.empty()
@@ -171,15 +177,14 @@ class ReplicaTable(StoredTable):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns, and of what finds the rows in them."""
+        """Bytes of the columns, and of the map from rows to cells."""
         return super().nbytes + self._cells.nbytes + (0 if self._arrays is None else self._arrays.nbytes)
 
     def _normalised(self, update: ReplicaUpdate) -> ReplicaUpdate:
-        """The update with one array of exactly the column's type, and of full length, for each of its columns.
+        """The update with one full array of the column's type per column.
 
         Raises:
             SchemaMismatchError: values of another type.
-
         """
         columns: list[pa.Array] = []
         if update.added:

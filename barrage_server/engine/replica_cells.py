@@ -1,4 +1,4 @@
-"""The cells of a replica: addressed by row key, or by slot where row keys are sparse.
+"""The cells of a replica: addressed by row key, or by slot for sparse row keys.
 
 The choice is repeated as rows are added and removed. A new layout has new columns, into which the rows are copied.
 Older versions keep the former columns, which are not written any more; overwritten values are recorded in a new epoch.
@@ -46,13 +46,12 @@ class ReplicaCells:
     Args:
         columns: the columns; replaced by others when the layout changes.
         make_columns: makes empty columns like them.
-        page_bits: rows per page of their storage, as a power of two.
+        page_bits: rows per page of storage, as a power of two.
         is_window: whether storage is freed on both sides of the rows.
 
     Attributes:
         columns: the present columns.
         slots: the slots of the rows; ``None`` while cells are addressed by row key.
-
     """
 
     def __init__(
@@ -94,14 +93,13 @@ class ReplicaCells:
         self._changes += len(keys)
 
     def arrange(self, rows: RowSet, shifted: RowSetShiftData, added: RowSet, undo: Undo) -> RowSet:
-        """Move rows, and choose the layout for them and those that are added; the rows afterwards.
+        """Move rows, and choose the layout; returns the rows afterwards.
 
         Args:
             rows: the rows that stay, before they are moved.
-            shifted: how they move, clipped to them.
+            shifted: their shifts, clipped to them.
             added: the rows that :meth:`add` will write.
             undo: where old values go.
-
         """
         after = shifted.apply(rows) if shifted.size else rows
         moves = self._moves(rows, shifted)
@@ -154,7 +152,13 @@ class ReplicaCells:
             self.lay_out_by_slot(after)
 
     def add(self, rows: RowSet, values: list[pa.Array], undo: Undo) -> None:
-        """Write new rows: per column, the values in key order."""
+        """Write new rows.
+
+        Args:
+            rows: the rows.
+            values: one array per column, in key order.
+            undo: where old values go.
+        """
         cells, reuses = rows, rows.first_key <= self._used_to
         if self.slots is not None:
             cells, reuses = self._take_slots(rows.size)
@@ -164,7 +168,12 @@ class ReplicaCells:
         self._used_to = max(self._used_to, cells.last_key)
 
     def modify(self, modified: Mapping[int, tuple[RowSet, pa.Array]], undo: Undo) -> None:
-        """Overwrite cells: per column number, rows and their values in key order."""
+        """Overwrite cells.
+
+        Args:
+            modified: by column number, rows and their values in key order.
+            undo: where old values go.
+        """
         for number, (rows, values) in modified.items():
             if self.slots is None:
                 self.columns[number].overwrite(rows, values, undo)
@@ -173,7 +182,14 @@ class ReplicaCells:
                 self.columns[number].overwrite(plan, values if order is None else take(values, order), undo)
 
     def update(self, number: int, rows: RowSet, values: pa.Array, undo: Undo) -> RowSet:
-        """Overwrite cells of a column that differ from the values, in key order; the rows that did."""
+        """Overwrite the cells of a column that differ; returns the changed rows.
+
+        Args:
+            number: the number of the column.
+            rows: the rows.
+            values: their values, in key order.
+            undo: where old values go.
+        """
         column = self.columns[number]
         if self.slots is None:
             changed = np.flatnonzero(column.update(rows, values, undo))
@@ -185,12 +201,12 @@ class ReplicaCells:
         return rows if len(changed) == rows.size else RowSet.from_sorted_keys(rows.select(changed))
 
     def read(self, number: int, rows: RowSet) -> pa.Array:
-        """The present values of a column, in key order. For the writer, not for readers."""
+        """The present values of a column, in key order. For the writer only."""
         keys = rows.keys() if self.slots is None else self.slots.find(rows.keys())
         return self.columns[number].read_current(keys)
 
     def release(self, rows: RowSet) -> None:
-        """Let go of storage that only other rows than ``rows``, those of the table, have used."""
+        """Free the storage outside of ``rows``, the rows of the table."""
         if self.slots is not None:
             return
         first = rows.first_key if rows else self._used_to + 1
@@ -207,7 +223,7 @@ class ReplicaCells:
             column.collect(rows if self.slots is None else self._used, undo)
 
     def _keep_blocks(self, first: int, last: int) -> None:
-        """Forget the blocks in pages that have none of the row keys ``first`` to ``last``."""
+        """Forget the blocks in pages without row keys from ``first`` to ``last``."""
         pages = self._page_bits - _BLOCK_BITS
         first_block = (first >> self._page_bits) << pages
         last_block = (((last >> self._page_bits) + 1) << pages) - 1
@@ -216,12 +232,12 @@ class ReplicaCells:
     # Moving.
 
     def _moves(self, rows: RowSet, shifted: RowSetShiftData) -> _Moves:
-        """The keys of rows that move, before and after."""
+        """The keys of moving rows, before and after the shifts."""
         moving = (rows & shifted.sources()).keys() if shifted.size else NO_KEYS
         return (moving, shifted.apply_keys(moving)) if len(moving) else None
 
     def _with_blocks(self, moves: _Moves, added: RowSet) -> RowSet:
-        """The blocks that were written, and those that will be."""
+        """The written blocks, and the blocks that the update will write."""
         blocks = self._blocks
         if moves is not None:
             blocks = blocks | _blocks_of(RowSet.from_sorted_keys(moves[1]), blocks)
@@ -247,7 +263,7 @@ class ReplicaCells:
     # Other layouts.
 
     def lay_out_by_key(self, rows: RowSet) -> None:
-        """Copy the cells of ``rows`` to where their keys are."""
+        """Copy the cells of ``rows`` to the places of their keys."""
         self._copy(rows, lambda part, _: part)
         self.slots = None
         self._used = self._free = RowSet.empty()
@@ -265,7 +281,7 @@ class ReplicaCells:
         self._most_blocks = _MIN_BLOCKS
 
     def _copy(self, rows: RowSet, places: Callable[[RowSet, int], RowSet]) -> None:
-        """Begin with new columns, and with the cells of ``rows`` in them."""
+        """Replace the columns by new ones with the cells of ``rows``."""
         made = self._make_columns()
         for before, column in zip(self.columns, made, strict=True):
             column.epoch = before.epoch + 1
@@ -279,7 +295,7 @@ class ReplicaCells:
 
 
 def _copy_cells(before: Column, keys: Int64Array, column: Column, plan: ReadPlan) -> None:
-    """Copy cells in one piece, or in halves where that is too large for one array."""
+    """Copy cells, in halves if they are too large for one array."""
     try:
         values = before.read_current(keys)
     except LimitError:
@@ -293,7 +309,7 @@ def _copy_cells(before: Column, keys: Int64Array, column: Column, plan: ReadPlan
 
 
 def _blocks_of(rows: RowSet, known: RowSet) -> RowSet:
-    """The blocks of ``rows``; nothing when they are all ``known`` to be one run of blocks."""
+    """The blocks of ``rows``; none if ``known``, as one run, contains them all."""
     if not rows:
         return rows
     if known and known.is_contiguous:

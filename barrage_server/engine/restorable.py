@@ -1,4 +1,4 @@
-"""Source tables that can be made again: from their content, and from operations that are repeated."""
+"""Source tables that can be restored: content, then repeated operations."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class RestorableTable(StoredTable):
 
     @abstractmethod
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
-        """Apply staged operations in order, and say what they came to."""
+        """Apply staged operations in order; returns the resulting update."""
 
     @property
     @abstractmethod
     def next_key(self) -> int:
-        """With the rows, all that decides about the row keys of rows to come; for :meth:`restore`."""
+        """The state, besides the rows, that decides about later row keys."""
 
     def restore(self, content: Iterable[Sequence[pa.Array]], rows: RowSet, next_key: int, step: int) -> None:
-        """Give a new table, which nothing was written to, the content of an earlier one: rows and row keys.
+        """Give a new, unwritten table the rows and row keys of an earlier one.
 
         Args:
             content: the rows in key order, in parts: one array per column, of exactly its type.
@@ -43,7 +43,6 @@ class RestorableTable(StoredTable):
 
         Raises:
             InvalidRequestError: there are not as many rows as row keys, or they do not fit.
-
         """
         taken = 0
         for batch in content:
@@ -66,4 +65,4 @@ class RestorableTable(StoredTable):
 
     @abstractmethod
     def _resume(self, rows: RowSet, next_key: int) -> None:
-        """Take over the rows, which are written, and the state that decides about new row keys."""
+        """Take over the written rows, and the state for later row keys."""

@@ -1,4 +1,4 @@
-"""A table as some readers may see it: some of its rows, some of its columns."""
+"""Tables restricted to the rows and columns that some readers may see."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["RestrictedTable", "Restriction", "restrict", "source_of"]
 
 _TYPE_METADATA: Final = (b"deephaven:", b"ARROW:extension:")
-"""Prefixes of the keys of metadata that says what type a column has."""
+"""Prefixes of metadata keys that define the type of a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What is shown of a table.
+    """The visible part of a table.
 
     Attributes:
-        conditions: a row is shown when one of them holds; empty: all rows are.
-        columns: the names of the columns that are shown, as far as a table has them; ``None``: all are.
-
+        conditions: a row is shown if one of them holds; if there are none, all rows are shown.
+        columns: the names of the columns to show, if the table has them; ``None`` for all.
     """
 
     conditions: frozenset[Condition | Predicate] = field(default_factory=frozenset)
@@ -49,11 +48,11 @@ class Restriction:
 
     @property
     def has_functions(self) -> bool:
-        """Whether a condition is a function, which may raise anything."""
+        """Whether a condition is a function, which may raise any exception."""
         return not all(isinstance(condition, Condition) for condition in self.conditions)
 
     def check(self, schema: pa.Schema) -> None:
-        """InvalidRequestError when it cannot be applied to a table with these columns; says why."""
+        """Raise InvalidRequestError if it does not fit a table with these columns."""
         _shown(schema, self)
         for condition in self.conditions:
             if isinstance(condition, Condition):
@@ -61,21 +60,20 @@ class Restriction:
 
 
 class RestrictedTable(DerivedTable):
-    """Some rows and columns of another table, which it follows.
+    """The visible rows and columns of another table, which it follows.
 
-    Its row keys do not tell how many rows are left out: with a condition, rows have keys of their own. These have no
-    gaps, and are in the order of the rows. Where row keys of the other table are positions, so are its own. Of a keyed
-    table each row keeps its own key as long as it is shown; a row that comes takes a free one, or the next one behind
-    all others. It has the name of the other table, and of its attributes none that could speak of what is left out.
+    Its row keys do not tell how many rows are hidden: with a condition, rows have keys of their own, without gaps, in
+    the order of the rows. Where row keys of the other table are positions, so are its own. For a keyed table each row
+    keeps its own key while it is shown; a new row takes a free key, or the key behind all others. The table has the
+    name of the other table, and no attributes that could reveal hidden rows or columns.
 
     Args:
-        source: the table.
-        restriction: what is shown.
+        source: the other table.
+        restriction: the visible part.
 
     Raises:
         InvalidRequestError: the restriction cannot be applied to the table.
-        Exception: whatever a condition raises that is a function.
-
+        Exception: any exception of a condition that is a function.
     """
 
     def __init__(self, source: Table, restriction: Restriction) -> None:
@@ -100,54 +98,56 @@ class RestrictedTable(DerivedTable):
 
     @property
     def name(self) -> str:
-        """That of the other table."""
+        """The name of the other table."""
         return self.source.name
 
     def rename(self, name: str) -> None:  # noqa: ARG002  (the signature is the base's)
-        """Refused: it is no table of its own."""
+        """Raise UnsupportedOperationError: the other table has the name."""
         raise UnsupportedOperationError(f"A part of table '{self.name}' cannot have another name.")
 
     def readable_rows(self) -> RowSet:
-        """Its rows, and of a blink table those that were shown before."""
+        """The visible rows; for a blink table also rows that were visible before."""
         return self._restrict.readable
 
     def check_usable(self) -> None:
-        """Raise what the other table does, and TableFailedError when a condition has failed."""
+        """Raise the error of the other table, or TableFailedError for a condition's."""
         self.source.check_usable()
         if self.failure is not None:
             raise TableFailedError(f"The rows of table '{self.name}' cannot be shown any more. Subscribe again.")
 
 
 def restrict(table: Table, restriction: Restriction) -> RestrictedTable:
-    """What is shown of ``table``, as a table that follows it. Raises what :class:`RestrictedTable` does."""
+    """The visible part of ``table``, as a table that follows it.
+
+    Raises what :class:`RestrictedTable` does.
+    """
     made = RestrictedTable(table, restriction)
     table.graph.attach(made)
     return made
 
 
 def source_of(table: Table) -> Table:
-    """The table that a restricted one shows a part of; any other table itself."""
+    """The table that a restricted table shows a part of; any other table itself."""
     return table.source if isinstance(table, RestrictedTable) else table
 
 
 class Restrict(Operator):
-    """Shows some columns of the rows for which a predicate holds.
+    """Selects columns, and the rows for which a predicate holds.
 
     Args:
         schema: the columns of the input.
-        shown: the numbers of those that are shown.
-        predicate: which rows are shown; ``None``: all, under the keys that they have.
-        needed: the numbers of the columns that it is called with.
-        keeps_history: whether rows stay readable after they have left, as far as they do in the input, whose later rows
+        shown: the numbers of the columns to show.
+        predicate: selects the rows; ``None`` for all rows, under their own keys.
+        needed: the numbers of the columns that the predicate takes.
+        keeps_history: whether removed rows stay readable, as long as they do in the input. Later rows of the input must
             never have the keys of earlier ones.
-        by_position: whether row ``i`` of the result takes the place of row ``i``, as it does in an input whose rows are
-            replaced: which keys they had there depends on the rows that are left out.
+        by_position: whether row ``i`` of the result takes the place of row ``i``, as in an input whose rows are
+            replaced. The keys of rows in such an input depend on hidden rows.
         keeps_keys: whether each row keeps its key. The input must have no shifts, and row keys that lie close together;
-            their order says nothing.
+            their order has no meaning.
 
     Attributes:
-        readable: the rows that can be read: those of the result, or more.
-
+        readable: the rows that can be read: the rows of the result, or more.
     """
 
     name: ClassVar[str] = "restrict"
@@ -163,7 +163,7 @@ class Restrict(Operator):
         by_position: bool = False,
         keeps_keys: bool = False,
     ) -> None:
-        # metadata of the schema may speak of all columns and rows, as that of pandas does
+        # metadata of the schema may describe hidden columns and rows, as pandas' metadata does
         is_whole = predicate is None and len(shown) == len(schema)
         fields = [schema.field(number) for number in shown]
         if predicate is not None:
@@ -174,20 +174,20 @@ class Restrict(Operator):
         self._keeps_history = keeps_history
         self._by_position = by_position
         self._keeps_keys = keeps_keys
-        self._rows = RowSet.empty()  # in keys of the input, as the next one
+        self._rows = RowSet.empty()  # in keys of the input, as is _readable
         self._readable = RowSet.empty()
-        self._appended: AppendedRows | None = None  # all rows, as long as rows have only come behind all others
-        self._placed: PlacedRows | None = None  # of kept keys, once a row has left, or come before others
+        self._appended: AppendedRows | None = None  # all rows, while rows are only appended
+        self._placed: PlacedRows | None = None  # with keeps_keys: all rows, once one was removed or inserted
         self._next = 0
         self.readable = RowSet.empty()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the keys of rows that keep them."""
+        """Bytes of the map between row keys, for rows that keep theirs."""
         return 0 if self._placed is None else self._placed.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Show what there is."""
+        """Select from all rows."""
         (version,) = inputs
         if self._where is None:
             rows = version.row_set
@@ -200,7 +200,7 @@ class Restrict(Operator):
         return self._outcome(version, rows, TableUpdate.of_added(rows, len(self._shown)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Show what has changed. Costs follow the change."""
+        """Select from the changed rows, at a cost proportional to their number."""
         (change,), (version,) = changes, inputs
         if self._where is not None:
             if self._placed is not None:
@@ -209,14 +209,12 @@ class Restrict(Operator):
                 update = TableUpdate.empty(len(self._shown)) if change is None else change.update
                 if update.only_adds and (not update.added or update.added.first_key > self._appended.last):
                     return self._append(self._where, self._appended, update.added, version)
-                self._where.resume(self._appended.numbering().rows)
-                self._rows = self._readable = self._where.rows
+                self._rows = self._readable = self._where.rows = self._appended.numbering().rows
                 self._appended = None
             inner = self._where.follow(changes, inputs)
             if self._keeps_keys and self._is_out_of_order(inner.update):
                 self._placed = PlacedRows(self._rows)
-                self._rows = self._readable = RowSet.empty()
-                self._where.resume(RowSet.empty())
+                self._rows = self._readable = self._where.rows = RowSet.empty()
                 return self._follow_placed(self._where, self._placed, change, version)
             if self._by_position and change is not None:
                 return self._follow_positions(inner, change)
@@ -225,7 +223,7 @@ class Restrict(Operator):
         return self._outcome(version, version.row_set, update)
 
     def _append(self, where: Where, appended: AppendedRows, added: RowSet, version: TableVersion) -> Outcome:
-        """Take rows behind all others: no row changes its key, and none is looked up."""
+        """Append rows behind all others: no row changes its key, and none is looked up."""
         first = self._next
         if added:
             appended.append(where.chosen(version, added))
@@ -234,13 +232,13 @@ class Restrict(Operator):
         return self._numbered(version, RowSet.flat(self._next), own, appended.numbering())
 
     def _is_out_of_order(self, update: TableUpdate) -> bool:
-        """Whether a row has left, or has come before others: keys without gaps would change."""
+        """Whether a row was removed, or inserted before others."""
         return bool(update.removed) or bool(
             update.added and self._rows and update.added.first_key < self._rows.last_key
         )
 
     def _follow_placed(self, where: Where, placed: PlacedRows, change: Change | None, version: TableVersion) -> Outcome:
-        """Take the rows that come and go, and leave all others where they are."""
+        """Add and remove rows, and leave the keys of all others unchanged."""
         update = TableUpdate.empty(len(version.views)) if change is None else change.update
         gone, came = update.removed.keys(), where.chosen(version, update.added).keys()
         gone = gone[placed.find(gone) >= 0]
@@ -263,7 +261,10 @@ class Restrict(Operator):
         return Outcome(placed.rows, [PlacedView(version.views[number], sources) for number in self._shown], own)
 
     def _follow_rows(self, inner: Outcome, version: TableVersion) -> Outcome:
-        """Number the rows anew: those that have left in front leave their keys unused, later ones close gaps."""
+        """Number the rows again.
+
+        Rows removed in front leave their keys unused; behind other removed rows, later rows close the gap.
+        """
         update = inner.update
         before, after = Numbering(self._rows, self._next - self._rows.size), inner.rows
         removed = before.rows.invert(update.removed)
@@ -287,7 +288,7 @@ class Restrict(Operator):
         return self._outcome(version, _span(numbering.first, self._next), own)
 
     def _follow_positions(self, inner: Outcome, change: Change) -> Outcome:
-        """Compare row ``i`` with the row that it follows: what comes of hidden rows alone is no change."""
+        """Compare each row with the previous one at its position, as hidden rows change."""
         before, after = self._rows, inner.rows
         common = min(before.size, after.size)
         update, modified = inner.update, [RowSet.empty() for _ in self._shown]
@@ -323,14 +324,14 @@ class Restrict(Operator):
 
 
 def _without_values(field: pa.Field) -> pa.Field:
-    """The field without metadata but what says its type: other entries may have been computed from all rows."""
+    """The field without metadata that may have been computed from all rows."""
     kept = {key: value for key, value in (field.metadata or {}).items() if key.startswith(_TYPE_METADATA)}
     bare = field.remove_metadata()
     return bare.with_metadata(kept) if kept else bare
 
 
 def _joined(keys: Int64Array, more: Int64Array) -> Int64Array:
-    """Different keys, ascending; both do."""
+    """Two ascending arrays of distinct keys as one."""
     if not len(keys) or not len(more):
         return keys if len(keys) else more
     return np.sort(np.concatenate((keys, more)), kind="stable")
@@ -349,7 +350,7 @@ def _shown(schema: pa.Schema, restriction: Restriction) -> list[int]:
 
 
 def _predicate(schema: pa.Schema, restriction: Restriction) -> tuple[Predicate | None, Sequence[int]]:
-    """Whether one of the conditions holds, and the numbers of the columns that this depends on."""
+    """The predicate that one of the conditions holds, and the columns it takes."""
     if not restriction.conditions:
         return None, ()
     numbers = {name: number for number, name in enumerate(schema.names)}

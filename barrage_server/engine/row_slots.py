@@ -1,12 +1,12 @@
-"""Where rows whose keys lie far apart have their cells: a mapping of row keys to dense slots that versions can hold.
+"""A versioned map from sparse row keys to dense slots.
 
 Cells lie in pages of the key space. Row keys that are far apart, as cross joins and merges make them, would each take a
-page of memory. Such rows have *slots* instead, which are numbered without gaps; the cells of slot ``s`` lie where those
-of row key ``s`` would. A shift then moves no cells: the slots get other keys.
+page of memory. Such rows have *slots* instead, which are numbered without gaps; the cells of slot ``s`` lie at the
+place of row key ``s``. A shift then moves no cells: the slots get other keys.
 
-A :class:`RowSlots` is an immutable value, so a version holds the mapping of its moment. It is a list of sorted runs,
-of which a newer one overrides older ones. A change adds a run, and runs of like size are merged: each entry is merged a
-logarithmic number of times, and the cost of a change follows the change.
+A :class:`RowSlots` is an immutable value, so a version holds the mapping of its moment. It is a list of sorted runs;
+newer runs override older ones. A change adds a run, and runs of similar size are merged: each entry is merged a
+logarithmic number of times, and the cost of a change is proportional to its rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RowSlots:
     __slots__ = ("_runs",)
 
     def __init__(self) -> None:
-        """Make an empty mapping; the methods make the others."""
+        """Make an empty mapping."""
         self._runs: tuple[_Run, ...] = ()  # oldest first
 
     @property
@@ -41,7 +41,7 @@ class RowSlots:
         return sum(keys.nbytes + slots.nbytes for keys, slots in self._runs)
 
     def find(self, keys: Int64Array) -> Int64Array:
-        """The slot of each row key, in any order; ``NO_SLOT`` for one that has none."""
+        """The slot of each row key, in any order; ``NO_SLOT`` for unknown keys."""
         found = np.full(len(keys), NO_SLOT, np.int64)
         places: Int64Array | None = None  # of the keys that no run has named yet; None: all
         for run_keys, run_slots in reversed(self._runs):
@@ -63,9 +63,8 @@ class RowSlots:
         """This mapping with other slots for some row keys.
 
         Args:
-            keys: row keys, in any order; the last entry of a key that is named repeatedly counts.
-            slots: the slot of each; ``NO_SLOT`` where the key has none from now on.
-
+            keys: row keys, in any order; of a repeated key the last entry counts.
+            slots: the slot of each; ``NO_SLOT`` to remove the key.
         """
         if len(keys) == 0:
             return self
@@ -83,13 +82,12 @@ class RowSlots:
         return made
 
     def plan(self, rows: RowSet) -> tuple[ReadPlan, Int64Array | None]:
-        """The slots of some rows, and for each slot, in ascending order, which of the rows it belongs to.
+        """The slots of ``rows``, and the position in ``rows`` of each ascending slot.
 
-        ``None`` instead when the slots ascend with the row keys.
+        The positions are ``None`` if the slots ascend with the row keys.
 
         Raises:
             RowSetError: a row has no slot.
-
         """
         slots = self.find(rows.keys())
         if len(slots) and int(slots.min()) == NO_SLOT:

@@ -1,4 +1,4 @@
-"""Schemas as users write them, and schemas inferred from rows."""
+"""Schemas in the forms that users write, and schemas inferred from rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def as_schema(given: SchemaLike) -> pa.Schema:
 
 
 def inferred_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of a table for rows of ``schema``: plain types, every column nullable.
+    """The schema of a table for rows of ``schema``: plain, nullable types.
 
     Raises:
         SchemaMismatchError: a column has no values to infer its type from.

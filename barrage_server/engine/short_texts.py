@@ -1,4 +1,4 @@
-"""Short texts as numbers, and the groups of those that were seen before."""
+"""Short texts as numbers, and a cache of their groups."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ _TOO_MANY = 8
 
 
 class ShortTexts:
-    """The groups of texts of up to seven bytes that were seen before, found by their bytes in a few steps.
+    """A cache of the groups of texts of up to seven bytes, a hash table.
 
-    A text can be in three places of a table. One that finds all three taken is not known, and is looked up in an index.
-    Texts can be chosen so that they all have the same places, as the hash is not secret: they are looked up there, too.
+    A text can be in three places of the table. If all three are taken by other texts, the text is not cached, and the
+    caller looks it up in an index. The hash is not secret: texts that were chosen to share their places are looked up
+    there, too.
+
+    Attributes:
+        is_useful: whether most texts fit the table.
     """
 
     def __init__(self) -> None:
-        self._is_useful = True
+        self.is_useful = True
         self._start(_BITS)
 
     def _start(self, bits: int) -> None:
@@ -50,13 +54,8 @@ class ShortTexts:
         """Bytes of the table."""
         return self._words.nbytes + self._groups.nbytes
 
-    @property
-    def is_useful(self) -> bool:
-        """Whether most texts are known: there are not too many."""
-        return self._is_useful
-
     def find(self, words: _Words) -> Int64Array:
-        """The group of each text; -1 where it is not known."""
+        """The group of each text; -1 for texts that are not cached."""
         found = np.full(len(words), -1, np.int64)
         left: Int64Array | None = None
         for step in _STEPS:
@@ -74,13 +73,12 @@ class ShortTexts:
         return found
 
     def learn(self, words: _Words, groups: Int64Array, rows: int) -> None:
-        """Remember texts that were not found.
+        """Add texts that were not found.
 
         Args:
             words: the texts, which may repeat.
             groups: their groups.
-            rows: the number of rows that they were looked for with.
-
+            rows: the number of rows of the batch in which they occurred.
         """
         words, first = np.unique(words, return_index=True)
         groups = groups[first]
@@ -98,7 +96,7 @@ class ShortTexts:
             self._groups[places[has]] = groups[has]
             self._count += int(np.count_nonzero(has))
             words, groups = words[~has], groups[~has]
-        self._is_useful = len(words) * _TOO_MANY <= rows
+        self.is_useful = len(words) * _TOO_MANY <= rows
 
     def _places(self, words: _Words, step: int) -> Int64Array:
         with np.errstate(over="ignore"):
@@ -119,11 +117,13 @@ def are_texts(data_type: pa.DataType) -> bool:
 
 
 def words_of(column: pa.Array) -> _Words | None:
-    """Texts of up to seven bytes as numbers, all different and none of them 0; ``None`` if one of them is longer.
+    """Texts of up to seven bytes as distinct, nonzero numbers.
 
     Args:
-        column: values of a type that :func:`are_texts` takes, at least one.
+        column: values of a type that :func:`are_texts` accepts, at least one.
 
+    Returns:
+        a uint64 per text; ``None`` if a text is longer.
     """
     offsets = offsets_of(column).astype(np.int64)
     lengths = np.diff(offsets)
@@ -139,7 +139,12 @@ def words_of(column: pa.Array) -> _Words | None:
 
 
 def load_words(data: npt.NDArray[np.uint8], offsets: Int64Array) -> _Words:
-    """Eight bytes from each of ``offsets``, as little-endian words; zeros beyond the end of ``data``."""
+    """The eight bytes at each offset as a little-endian word, zero-padded.
+
+    Args:
+        data: the bytes.
+        offsets: the first byte of each word, int64.
+    """
     last = len(data) - 8
     if last >= 0:
         windows: _Words = np.ndarray((last + 1,), "<u8", data, strides=(1,))

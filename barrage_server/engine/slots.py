@@ -1,16 +1,16 @@
-"""From hashes to candidate rows: an open hash table in numpy that grows and shrinks in small steps.
+"""A map from hashes to candidate rows: an open hash table in numpy.
 
-The table is an array of buckets of seven slots. A slot has a fingerprint (one byte of the hash) and a row key; neither
-key nor hash is stored, so that a slot takes little more than five bytes, and a search compares the keys of the few
-candidates. The fingerprints of a bucket are one 64-bit word, which is compared at once; its eighth byte is the bucket's
-*reach*: the distance of the furthest entry that overflowed from this bucket, its home. A search covers the home of its
-hash and its reach. Removals leave no marks.
+It grows and shrinks in small steps. The table is an array of buckets of seven slots. A slot has a fingerprint (one byte
+of the hash) and a row key; neither key nor hash is stored, so that a slot takes little more than five bytes, and a
+search compares the keys of the few candidates. The fingerprints of a bucket are one 64-bit word, which is compared at
+once; its eighth byte is the bucket's *reach*: the distance of the furthest entry that overflowed from this bucket, its
+home. A search covers the home of its hash and its reach. Removals leave no marks.
 
 **Homes are ordered by hash**: of ``n`` buckets the home is ``hash * n >> 32``, so that hashes are ascending in the
 table, except for overflows. Therefore the table can change its size in place and in steps (a *move*). During a move
-there are two sizes and a *frontier*: hashes below it have the home of the smaller size, the others that of the larger
-size. The smaller size has earlier homes, so the two parts never overlap. To grow, the frontier moves down from the
-highest hash, and entries move to the back; to shrink it moves up, and they move to the front. Each insertion and
+there are two sizes and a *frontier*: hashes below it have the home of the smaller size, all others the home of the
+larger size. The smaller size has earlier homes, so the two parts never overlap. To grow, the frontier moves down from
+the highest hash, and entries move to the back; to shrink it moves up, and they move to the front. Each insertion and
 removal moves a few buckets, so that no cycle pays for all.
 """
 
@@ -56,11 +56,10 @@ _FAR = 255  # a reach that is this large is only known to be that large
 
 
 class Slots:
-    """The table.
+    """The hash table.
 
     Args:
         hash_rows: returns the hashes of the entries with these row keys, in any order; called for entries that move.
-
     """
 
     def __init__(self, hash_rows: Callable[[Int64Array], HashArray]) -> None:
@@ -105,7 +104,6 @@ class Slots:
 
         Raises:
             LimitError: there would be too many entries.
-
         """
         if len(rows):
             dtype = np.dtype(np.uint64 if int(rows.max()) >= _END else self.rows.dtype)
@@ -115,7 +113,7 @@ class Slots:
             self.count += len(rows)
 
     def clear(self, slots: Int64Array) -> None:
-        """Remove the entries in these slots, which must be different."""
+        """Remove the entries in these slots, which must be distinct."""
         if len(slots):
             self._bytes[slots + slots // SLOTS + 1] = 0
             self.count -= len(slots)
@@ -171,7 +169,7 @@ class Slots:
             np.maximum.at(self._bytes, homes[away] * 8, np.minimum(reach, _FAR).astype(np.uint8))
 
     def _lay_out(self, hashes: HashArray, rows: Int64Array) -> None:
-        """Place entries into an empty part at once: in ascending order, each into the first free slot from its home."""
+        """Place entries into an empty part, each into the first free slot from its home."""
         order = _order(hashes)
         hashes, own = hashes[order], rows[order].astype(self.rows.dtype, copy=False)
         homes = self.homes(hashes)
@@ -228,7 +226,7 @@ class Slots:
             steps -= self._shrink(min(steps, _BLOCK_BUCKETS))
 
     def _rebuild(self, count: int, dtype: np.dtype[Any]) -> None:
-        """Make a new table for ``count`` entries, and take over those that are there."""
+        """Make a new table for ``count`` entries, and insert the present ones."""
         words, rows = self.words, self.rows
         self._start(max(MIN_BUCKETS, count * 100 // (SLOTS * _NEW) + 1), dtype)
         for begin in range(0, len(words), _BLOCK_BUCKETS):
@@ -256,7 +254,7 @@ class Slots:
         return end - begin
 
     def _move(self, begin: int, end: int, frontier: int) -> None:
-        """Set the frontier, and move all entries between two boundaries to their new places."""
+        """Set the frontier, and move all entries between two boundaries."""
         rows = _entries(self.words, self.rows, begin, end)
         self.words[begin:end] = 0
         self._frontier = frontier
@@ -264,7 +262,10 @@ class Slots:
             self._lay_out(self._hash_rows(rows), rows)
 
     def _boundary_before(self, bucket: int) -> int:
-        """The last boundary at or before ``bucket`` that no entry has crossed on its way from home."""
+        """The last boundary at or before ``bucket`` without an entry across it.
+
+        An entry lies across the boundaries between its home and its bucket.
+        """
         width = 64 + self.furthest
         while bucket > 0:
             first = max(0, bucket - width)
@@ -277,7 +278,7 @@ class Slots:
         return 0
 
     def _boundary_after(self, bucket: int) -> int:
-        """The first boundary at or behind ``bucket`` that no entry has crossed on its way from home."""
+        """The first boundary at or behind ``bucket`` without an entry across it."""
         width, total = 64 + self.furthest, len(self.words)
         while 0 < bucket < total:
             first, last = max(0, bucket - 1 - self.furthest), min(total, bucket + width)
@@ -289,7 +290,10 @@ class Slots:
         return min(bucket, total)
 
     def _crossed(self, first: int, last: int) -> npt.NDArray[np.bool_]:
-        """Which of the boundaries ``first + 1`` to ``last`` are crossed by entries with a home from ``first`` on."""
+        """Whether an entry lies across each boundary from ``first + 1`` to ``last``.
+
+        Counts only entries with a home from ``first`` on.
+        """
         reach = (self.words[first:last] & _BYTE).view(np.int64)
         if self.furthest >= _FAR:
             reach = np.where(reach == _FAR, self.furthest, reach)
@@ -302,14 +306,13 @@ class Search:
     """Candidates for hashes, one per hash at a time.
 
     Args:
-        table: the table. It must not change meanwhile.
-        hashes: what to look for.
+        table: the table. It must not change during the search.
+        hashes: the hashes to find.
 
     Attributes:
-        positions: which of the hashes have a candidate now.
+        positions: the positions of the hashes that have a candidate now.
         rows: the row keys of these candidates.
-        slots: their slots.
-
+        slots: the slots of these candidates.
     """
 
     __slots__ = ("_buckets", "_left", "_matches", "_patterns", "_table", "positions", "rows", "slots")
@@ -329,7 +332,12 @@ class Search:
         self._go_on()
 
     def settle(self, found: npt.NDArray[np.bool_]) -> None:
-        """Report which candidates matched; the others get their next one, or none."""
+        """Advance to the next candidates.
+
+        Args:
+            found: whether each present candidate matched. A hash without a match gets its next candidate; other hashes,
+                and those without further candidates, are dropped.
+        """
         if found.all():
             self.positions, self.rows, self.slots = self.positions[:0], self.rows[:0], self.slots[:0]
             return
@@ -338,7 +346,7 @@ class Search:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Advance to the next bucket with a candidate; hashes without one drop out."""
+        """Advance to the next bucket with a candidate; drop hashes without one."""
         waiting = np.flatnonzero(self._matches == 0)
         waiting = waiting[self._left[waiting] > 0]
         while len(waiting):
@@ -373,12 +381,12 @@ def fingerprints(hashes: HashArray) -> npt.NDArray[np.uint8]:
 
 
 def _zero_bytes(words: HashArray) -> HashArray:
-    """The high bit of each of the seven upper bytes that is zero."""
+    """The high bits of the zero bytes among the seven upper bytes of each word."""
     return ~(((words & _LOW) + _LOW) | words) & _HIGH
 
 
 def _lowest(bits: HashArray) -> Int64Array:
-    """The number of the lowest byte of each word that has its high bit set: 1 to 7."""
+    """The number, 1 to 7, of the lowest byte of each word with its high bit set."""
     return np.bitwise_count((bits & (~bits + _ONE)) - _ONE).astype(np.int64) >> 3
 
 

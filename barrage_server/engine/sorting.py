@@ -1,7 +1,7 @@
 """Stable sorts of numbers together with their positions.
 
-A number and its position are packed into 64 bits and sorted as one, which is much faster than an indirect sort. Where
-they do not fit, the sort is indirect.
+A number and its position are packed into 64 bits and sorted as one, which is much faster than an indirect sort. Numbers
+that do not fit are sorted indirectly.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _FEW_TIES = 2
 
 
 def sort_with_positions(values: Int64Array, *, runs: int | None = None) -> tuple[Int64Array, Int64Array]:
-    """Numbers in ascending order, and the position that each had.
+    """Sort numbers, and return the previous position of each as well.
 
     Args:
         values: int64, none negative.
-        runs: of how many ascending runs ``values`` consists, where the caller knows it.
+        runs: the number of ascending runs in ``values``, if the caller knows it.
 
     Returns:
-        Two int64 arrays as long as ``values``: the numbers, and their positions. Equal numbers stay in order.
-
+        two int64 arrays as long as ``values``: the numbers in ascending order, and their positions. Equal numbers stay
+            in order.
     """
     bits = len(values).bit_length()
     if (runs is not None and runs <= _FEW_RUNS) or len(values) < 2:
@@ -65,7 +65,13 @@ def _packed(values: Int64Array, bits: int) -> Int64Array:
 
 
 def _by_upper_bits(values: Int64Array, bits: int, beyond: int) -> Int64Array:
-    """The positions of numbers in order, of which the lowest bits ``beyond`` do not fit beside a position."""
+    """The positions of numbers in order, sorted by their upper bits first.
+
+    Args:
+        values: the numbers.
+        bits: the bits of a position.
+        beyond: the number of lowest bits of a number that do not fit beside a position.
+    """
     packed = _packed(values >> beyond, bits)
     positions = packed & ((1 << bits) - 1)
     packed >>= bits
@@ -83,12 +89,11 @@ def _by_upper_bits(values: Int64Array, bits: int, beyond: int) -> Int64Array:
 
 
 def positions_in_order(values: Int64Array, width: int) -> Int64Array:
-    """What :func:`sorted_positions` gives, without a further array.
+    """The result of :func:`sorted_positions`, computed in place.
 
     Args:
         values: int64, none negative; overwritten.
         width: bits of the largest number.
-
     """
     bits = len(values).bit_length()
     if width + bits > 63:
@@ -101,7 +106,10 @@ def positions_in_order(values: Int64Array, width: int) -> Int64Array:
 
 
 def last_of_each(values: Int64Array, *, runs: int | None = None) -> tuple[Int64Array, Int64Array]:
-    """The distinct numbers in ``values``, ascending, and the last position of each; see :func:`sort_with_positions`."""
+    """The distinct numbers in ``values``, ascending, and the last position of each.
+
+    See :func:`sort_with_positions`.
+    """
     ordered, positions = sort_with_positions(values, runs=runs)
     differs = ordered[1:] != ordered[:-1]
     if differs.all():

@@ -1,4 +1,4 @@
-"""Tables made of rows, before a server has them."""
+"""Tables made of rows, with a graph of their own until a server has them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["StandaloneGraph", "table"]
 
 
 class _MovedError(Exception):
-    """The table belongs to another graph by now."""
+    """The table belongs to another graph now."""
 
 
 class StandaloneGraph(UpdateGraph):
-    """The update graph of one table that no server has yet; :meth:`move` takes the table to another graph."""
+    """The update graph of one table, until :meth:`move` takes it to a server's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class StandaloneGraph(UpdateGraph):
                 )
             if self._thread.staged:
                 raise InvalidRequestError(f"Table '{table.name}' is within a cycle; serve it before or after that.")
-            graph.join(table, self._step)
+            graph.join(table, self.step)
             self._moved_to = graph
 
     def _run(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
@@ -113,7 +113,7 @@ def table(
 ) -> AppendTable | KeyedTable | RingTable:
     """A live table with the columns and the content of ``rows``.
 
-    It ticks like any other: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
+    It ticks like any other table: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
     ``client.publish_live`` keeps a table of another server equal to it.
 
     >>> quotes = server.add_table("quotes", bs.table(frame, key="sym"))
@@ -121,12 +121,12 @@ def table(
 
     Args:
         rows: a data frame, a pyarrow table, or a mapping of column names to values.
-        key: key columns: the table is a keyed one, and the last row of each key wins. Without, rows are appended.
-        schema: names and types of the columns; those of ``rows`` when None.
-        capacity: rows that are kept: the table is a ring.
-        name: what messages and logs call it until it is served.
-        graph: the update graph that it belongs to: ``server.graph``, or a ``bs.UpdateGraph()`` without a server. Only
-            tables of one graph can be joined or merged. When None, the table has its own until a server adds it.
+        key: key columns of a keyed table, in which the last row of each key wins. Without, rows are appended.
+        schema: names and types of the columns; the schema of ``rows`` when None.
+        capacity: the number of rows that the table, a ring, keeps.
+        name: the name in messages and logs until the table is served.
+        graph: the update graph of the table: ``server.graph``, or a ``bs.UpdateGraph()`` without a server. Only tables
+            of one graph can be joined or merged. When None, the table has its own until a server adds it.
 
     Raises:
         SchemaMismatchError: ``rows`` hold no rows, do not fit ``schema``, or a column has no values to tell its type

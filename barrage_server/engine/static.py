@@ -15,7 +15,9 @@ __all__ = ["StaticTable"]
 
 
 class StaticTable(Table):
-    """Rows that stay as they are, such as those of a version of another table, whose columns it shares.
+    """A table with constant rows, for example of a version of another table.
+
+    It shares the columns of that table.
 
     Args:
         graph: the update graph of the tables that it is used with.
@@ -23,11 +25,10 @@ class StaticTable(Table):
         schema: column names and Arrow types, in order; there may be none.
         rows: the row keys.
         views: the columns.
-        nbytes: bytes of storage that it holds, with that of the tables whose columns it shares.
-        state_bytes: bytes of storage that only it holds; as many without.
+        nbytes: bytes of storage, including tables whose columns it shares.
+        state_bytes: bytes of storage that only this table holds; ``None`` for ``nbytes``.
         key_columns: the columns whose values identify a row.
         traits: the promises to subscribers.
-
     """
 
     is_refreshing = False
@@ -53,17 +54,17 @@ class StaticTable(Table):
 
     @property
     def operation(self) -> str:
-        """The operation of a cycle on it, for error texts; there is none."""
+        """The operation of a cycle on it, for error texts: ``nothing``."""
         return "nothing"
 
     @property
     def nbytes(self) -> int:
-        """Bytes of storage, that of the tables whose columns it shares included."""
+        """Bytes of storage, including tables whose columns it shares."""
         return self._nbytes
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of storage that only it holds."""
+        """Bytes of storage that only this table holds."""
         return self._state_bytes
 
     def current_rows(self) -> RowSet:

@@ -1,17 +1,17 @@
-"""The type that the values of a column are stored as, and the way there and back.
+"""Conversion of values to types that Arrow fully supports, and back.
 
-The engine takes, concatenates and compares values. Arrow does not do all of that for every type, and not for every
-type alike. So values of some types are stored as values of another type that carries the same information:
+The engine takes, concatenates and compares values, and Arrow does not support all of that for every type. Values of
+some types are therefore stored as values of another type that carries the same information:
 
 ===================  ==============================================================================
 type                 stored as
 ===================  ==============================================================================
 extension type       its storage type
 list view            a list of the same items
-union                a struct of the type code and one field per member, null but for the chosen one
+union                a struct of the type code and one field per member, null except for the chosen one
 ===================  ==============================================================================
 
-This holds at every depth of nesting. All other types are stored as they are.
+This applies at every depth of nesting. All other types are stored without conversion.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _CODE = pa.field("code", pa.int8(), nullable=False)
 
 
 def storage_type(data_type: pa.DataType) -> pa.DataType:
-    """The type that values of ``data_type`` are stored as; ``data_type`` itself unless something in it differs."""
+    """The type that values of ``data_type`` are stored as.
+
+    This is ``data_type`` itself, the same object, unless a part of it has another storage type.
+    """
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     if not pat.is_nested(data_type):
@@ -60,14 +63,14 @@ def storage_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def is_stored_as_itself(data_type: pa.DataType) -> bool:
-    """Whether values of ``data_type`` are stored as that."""
+    """Whether values of ``data_type`` are stored without conversion."""
     return storage_type(data_type) is data_type
 
 
 def to_storage(array: pa.Array) -> pa.Array:
-    """``array`` as one of its :func:`storage_type`, of the same length; ``array`` itself when that is its type.
+    """Convert ``array`` to its :func:`storage_type`.
 
-    Slices are allowed. The buffers of values are shared where they can be.
+    Returns ``array`` itself if it has that type. Slices are allowed. Buffers of values are shared where possible.
     """
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -85,7 +88,7 @@ def to_storage(array: pa.Array) -> pa.Array:
 
 
 def from_storage(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The array of ``data_type`` that :func:`to_storage` has made ``array`` of. Costs nothing where the types agree."""
+    """Convert ``array`` back to ``data_type``: the inverse of :func:`to_storage`."""
     if isinstance(data_type, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(data_type, from_storage(array, data_type.storage_type))
     if is_stored_as_itself(data_type):
@@ -102,7 +105,7 @@ def from_storage(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _rebuild(array: pa.Array, target: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """A list, map or struct array with converted children; only what a slice covers is converted."""
+    """The part of a list, map or struct array in its slice, with converted children."""
     count, nulls = len(array), array.null_count
     if pat.is_struct(target):
         parts = [convert(array.field(place), field.type) for place, field in enumerate(_fields(target))]
@@ -158,20 +161,20 @@ def _struct_to_union(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _offsets(numbers: npt.NDArray[Any], data_type: pa.DataType) -> pa.Buffer:
-    """Offsets or sizes in the width that a kind of list has."""
+    """Offsets or sizes in the width of a list type."""
     large = pat.is_large_list(data_type) or pat.is_large_list_view(data_type)
     return pa.py_buffer(np.ascontiguousarray(numbers, np.int64 if large else np.int32))
 
 
 def _stored_field(field: pa.Field) -> pa.Field:
-    """``field`` with the type that it is stored as; ``field`` itself where that is the same."""
+    """``field`` with its storage type; ``field`` itself if that is the same."""
     given = field.type
     stored = storage_type(given)
     return field if stored is given else field.with_type(stored)
 
 
 def _fields(data_type: pa.DataType) -> list[pa.Field]:
-    """The child fields of a nested type; of a map the key and the item."""
+    """The child fields of a nested type; the key and the item of a map."""
     if pat.is_map(data_type):
         return [data_type.key_field, data_type.item_field]
     return [data_type.field(place) for place in range(data_type.num_fields)]

@@ -23,21 +23,22 @@ _MOST_LOOSE_SHARE: Final = 8
 
 
 class ColumnStore:
-    """The cells of a table, and the column views of each version. One thread writes at a time.
+    """The cells of a table, and the column views of each version.
+
+    One thread writes at a time.
 
     Args:
         schema: the columns; there may be none.
-        overwrites: whether cells of a version can be overwritten later, and values removed one by one. If False,
-            readers get views without a copy, and storage is freed from the front only.
+        overwrites: whether cells of a version can be overwritten later, and values removed one by one. If not, readers
+            get views without a copy, and storage is freed from the front only.
         page_bits: rows per page of storage, as a power of two.
         interns: whether columns may store equal values of variable width once.
         distinct: a column with distinct values.
 
     Attributes:
         columns: the columns.
-        slots: the slots of the rows; ``None``: cells are addressed by row key.
+        slots: the slots of the rows; ``None`` if cells are addressed by row key.
         undo: the node for the old values of cells.
-
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ColumnStore:
         expect_rows(self.columns, rows)
 
     def views(self) -> tuple[StoredView, ...]:
-        """The present columns, for a new version; later overwrites are recorded in its undo node."""
+        """The present columns, for a new version, which later overwrites do not change."""
         self._loose_bytes += self.undo.nbytes
         self.undo = self.undo.start_next()
         frozen = not self._overwrites

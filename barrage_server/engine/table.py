@@ -1,4 +1,4 @@
-"""What tables share: a schema, the current version, listeners; and what those share that keep cells."""
+"""The base classes of tables: schema, versions, listeners, and cells."""
 
 from __future__ import annotations
 
@@ -58,15 +58,14 @@ class Table(Operable["Table"]):
         schema: column names and Arrow types, in order; or a mapping of names to types.
         key_columns: the columns whose values identify a row; empty when there are none.
         traits: the promises to subscribers.
-
     """
 
     height: int = 0
-    """The longest way from here to a source table, in parents."""
+    """The length of the longest path to a source table, in parents."""
     parents: tuple[Table, ...] = ()
     """The tables that this one is computed from."""
     is_refreshing: bool = True
-    """Whether it may change. What is computed from tables that never do never changes either."""
+    """Whether the table may change. Tables computed only from constant tables are constant, too."""
 
     def __init__(
         self,
@@ -93,11 +92,11 @@ class Table(Operable["Table"]):
 
     @property
     def name(self) -> str:
-        """Its name in messages, in logs, and for clients."""
+        """The table's name in messages, in logs, and for clients."""
         return self._name
 
     def rename(self, name: str) -> None:
-        """Give it another name. For the catalog that serves it: clients know a served table by its name."""
+        """Give the table another name. For the catalog: clients see this name."""
         self._name = name
 
     @property
@@ -117,7 +116,7 @@ class Table(Operable["Table"]):
 
     @property
     def attributes(self) -> dict[str, object]:
-        """The traits as clients are sent them, by name, such as ``AppendOnly``; a copy."""
+        """The traits as attributes for clients, by name, such as ``AppendOnly``; a copy."""
         return self._traits.attributes
 
     @property
@@ -127,64 +126,73 @@ class Table(Operable["Table"]):
 
     @property
     def size(self) -> int:
-        """Rows in the current version."""
+        """The number of rows in the current version."""
         return self._version.size
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes of storage held for the columns, garbage that is not yet collected included."""
+        """Bytes of storage for the columns, uncollected garbage included."""
 
     @property
     def state_bytes(self) -> int:
-        """Of :attr:`nbytes`, those that are not the storage of tables that it is computed from."""
+        """Bytes of storage of this table alone, without its parents."""
         return self.nbytes
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The current content, in the order of the row keys; only ``columns``, by name, when given.
+        """The current content as an Arrow table, in the order of the row keys.
+
+        Args:
+            columns: the names of the columns to include; ``None`` for all.
 
         Raises:
             UnknownColumnError: a name that the schema lacks.
-
         """
         numbers = None if columns is None else self.column_numbers(columns)
         return self._version.to_table(numbers)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The current content as a pandas data frame; DependencyError when pandas is missing."""
+        """The current content as a pandas data frame.
+
+        Raises:
+            DependencyError: pandas is not installed.
+        """
         return to_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
-        """The current content as a polars data frame; DependencyError when polars is missing."""
+        """The current content as a polars data frame.
+
+        Raises:
+            DependencyError: polars is not installed.
+        """
         return to_polars(self.to_arrow())
 
     def operate(self, operation: Operation, *others: Table) -> Table:
-        """A table of the result of ``operation`` on this table and ``others``, which follows them while referenced.
+        """The result of ``operation`` on this table and ``others``, as a table.
 
-        Equal operations on one table give one result. Publishers to this table do not wait while it is computed.
+        The result follows the tables while it is referenced. Equal operations on one table share one result. Publishers
+        to this table do not wait while the result is computed.
 
         Raises:
             InvalidRequestError, UnknownColumnError, LimitError: see :class:`Operable`.
             TableFailedError: one of the tables is derived and has failed.
-
         """
         _check_tables(others)
         made: Table = derive(operation, (self, *others))
         return made
 
     def partition_by(self, by: Sequence[str] | str, drop_keys: bool = False) -> PartitionedTable:
-        """This table as one table for each key, which are made as they are asked for.
+        """This table as one table for each key, made when it is asked for.
 
         >>> acme = trades.partition_by("sym").get_constituent("ACME")
 
         Args:
-            by: the columns with the keys.
-            drop_keys: whether these tables are without them.
+            by: the key columns.
+            drop_keys: whether these tables lack the key columns.
 
         Raises:
-            UnknownColumnError: a column that the table lacks.
+            UnknownColumnError: the table lacks a column.
             UnsupportedTypeError: values of a column cannot be keys.
-
         """
         from barrage_server.engine.partitioned import PartitionedTable  # which is made of tables
 
@@ -195,33 +203,34 @@ class Table(Operable["Table"]):
 
         Raises:
             UnknownColumnError: a name that the schema lacks.
-
         """
         return column_numbers(self.schema, names, self.name)
 
     def add_listener(self, listener: TableListener) -> Callable[[], None]:
-        """Call ``listener(update, previous, current)`` after each cycle that changes this table; returns a function
-        that removes the listener.
+        """Call ``listener(update, previous, current)`` after each cycle with a change.
 
-        It runs on the publishing thread, after the cycle is visible: it must be quick, and must not wait for another
-        publisher.
+        The listener runs on the publishing thread, after the cycle is visible: it must be quick, and must not wait for
+        another publisher.
+
+        Returns:
+            a function that removes the listener.
         """
         callback(listener, "listener")
         return self._listeners.add(listener)
 
     @property
     def listeners(self) -> tuple[TableListener, ...]:
-        """The listeners of this moment, in the order in which they were added."""
+        """The present listeners, in the order of their additions."""
         return tuple(self._listeners)
 
     # What the update graph calls, inside a cycle.
 
     def prepare_version(self, step: int, update: TableUpdate) -> None:
-        """Make the version that the cycle ``step`` has led to. It stays invisible until :meth:`show_version`."""
+        """Make the version of the cycle ``step``, invisible until :meth:`show_version`."""
         self._next_version = self._make_version(step, update)
 
     def show_version(self) -> None:
-        """Make the prepared version the visible one, and the next step of the history."""
+        """Make the prepared version visible, and link it to the history."""
         following = self._next_version
         if following is not None:
             if following.node is not self._version.node:
@@ -229,11 +238,15 @@ class Table(Operable["Table"]):
             self._version, self._next_version = following, None
 
     def peek(self) -> TableVersion:
-        """During a cycle: the version that it is leading to. Otherwise the visible one."""
+        """The prepared version during a cycle; otherwise the visible one."""
         return self._next_version or self._version
 
     def repoint(self) -> bool:
-        """After a cycle that has not changed this table: prepare a version with other views, if there are any."""
+        """Prepare a version with other views, after a cycle without a change.
+
+        Returns:
+            whether there are other views.
+        """
         return False
 
     def _make_version(self, step: int, update: TableUpdate) -> TableVersion:
@@ -248,14 +261,17 @@ class Table(Operable["Table"]):
 
     @abstractmethod
     def make_views(self) -> Sequence[ColumnView]:
-        """The columns as they are now, for a new version."""
+        """The present columns, for a new version."""
 
     @abstractmethod
     def current_rows(self) -> RowSet:
-        """The rows as they are now, for a new version."""
+        """The present rows, for a new version."""
 
     def readable_rows(self) -> RowSet:
-        """The rows whose cells a version can read: those of the table, or more where rows live on after they left."""
+        """The rows whose cells a version can read.
+
+        These are the rows of the table, or more where removed rows stay readable.
+        """
         return self.current_rows()
 
     @property
@@ -265,20 +281,25 @@ class Table(Operable["Table"]):
 
     @property
     def failure(self) -> BaseException | None:
-        """Why this table does not change any more: what went wrong in a cycle. ``None`` while all is well."""
+        """The error that stopped this table in a cycle; ``None`` if it has not failed."""
         return self._failure
 
     def fail(self, error: BaseException) -> None:
-        """Refuse all further changes: a cycle broke off half way through this table."""
+        """Refuse all further changes, after an error in the middle of a cycle."""
         self._failure = error
         self._next_version = None
 
     def retire(self, reason: str) -> None:
-        """Refuse all further changes, because another table has taken the place of this one."""
+        """Refuse all further changes, because another table has replaced this one."""
         self._retired = reason
 
     def check_usable(self) -> None:
-        """Raise TableFailedError when a cycle broke off in this table, UnavailableError when it is retired."""
+        """Raise if the table no longer changes.
+
+        Raises:
+            UnavailableError: the table is retired.
+            TableFailedError: the table has failed.
+        """
         if self._retired:
             raise UnavailableError(self._retired)
         if self._failure is not None:
@@ -311,7 +332,7 @@ class SourceTable(Table):
         return "the writing of rows"
 
     def check_writable(self) -> None:
-        """Raise what :meth:`check_usable` does, and UnavailableError when the graph is closed."""
+        """Raise what :meth:`check_usable` does, or UnavailableError for a closed graph."""
         if self.graph.is_closed:
             self.graph.check_open(self.name)
         if self._failure is not None or self._retired:
@@ -319,15 +340,15 @@ class SourceTable(Table):
 
     @property
     def changes_by_itself(self) -> bool:
-        """Whether the next cycle changes it also without an operation."""
+        """Whether the next cycle changes the table even without an operation."""
         return False
 
     def check_operations(self, operations: Sequence[Any]) -> None:
-        """Raise before anything is applied when ``operations`` do not fit the state of the table."""
+        """Raise if ``operations`` do not fit the table, before any is applied."""
 
     @abstractmethod
     def apply_operations(self, operations: Sequence[Any]) -> TableUpdate:
-        """Apply staged operations in order, and say what they came to."""
+        """Apply staged operations in order; returns the resulting update."""
 
 
 class StoredTable(SourceTable):
@@ -338,7 +359,6 @@ class StoredTable(SourceTable):
         overwrites: whether cells that a version may hold can be overwritten later; see :class:`ColumnStore`.
         page_bits: rows per page of storage, as a power of two.
         interns: whether columns may store equal values of variable width once.
-
     """
 
     def __init__(
@@ -371,11 +391,11 @@ class StoredTable(SourceTable):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of storage held for the columns, garbage that is not yet collected included."""
+        """Bytes of storage for the columns, uncollected garbage included."""
         return self._store.nbytes
 
     def make_views(self) -> Sequence[ColumnView]:
-        """The cells as they are now."""
+        """The present cells."""
         return self._store.views()
 
 
@@ -389,16 +409,15 @@ def _check_tables(tables: Sequence[object]) -> None:
 
 
 def check_schema(schema: pa.Schema, *, needs_columns: bool = True) -> None:
-    """Raise when a table cannot have ``schema``.
+    """Raise if a table cannot have ``schema``.
 
     Args:
         schema: the schema.
-        needs_columns: whether no column at all is an error.
+        needs_columns: whether a schema without columns is an error.
 
     Raises:
-        InvalidRequestError: there are no columns, or a name stands twice.
+        InvalidRequestError: there are no columns, or a name repeats.
         UnsupportedTypeError: a column has a type that tables cannot hold.
-
     """
     if len(schema) == 0 and needs_columns:
         raise InvalidRequestError("A table needs at least one column.")
@@ -413,7 +432,11 @@ def check_schema(schema: pa.Schema, *, needs_columns: bool = True) -> None:
 
 
 def column_numbers(schema: pa.Schema, names: Sequence[str], table: str) -> list[int]:
-    """The numbers of ``names`` in ``schema``; UnknownColumnError, which lists the columns, otherwise."""
+    """The numbers of the columns ``names`` in ``schema``.
+
+    Raises:
+        UnknownColumnError: a name that the schema lacks.
+    """
     known = {name: number for number, name in enumerate(schema.names)}
     wanted = checked_names(names, "columns")
     missing = [name for name in wanted if name not in known]

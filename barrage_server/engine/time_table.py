@@ -1,4 +1,4 @@
-"""Tables of moments: a row for each period, as time goes by."""
+"""Time tables: one row per period of time."""
 
 from __future__ import annotations
 
@@ -17,88 +17,60 @@ __all__ = ["BlinkTimeTable", "Ticking", "TimeTable"]
 TIMESTAMP: Final = "Timestamp"
 _SCHEMA: Final = pa.schema([(TIMESTAMP, pa.timestamp("ns", tz="UTC"))])
 _AT_ONCE: Final = 1 << 20
-"""Rows of one cycle; what is missing then comes with the next."""
+"""The most rows that one cycle adds."""
 
 
 class Ticking(Protocol):
-    """A table that has to be told the time."""
+    """A table whose rows depend on the time, which its owner passes in."""
 
     graph: UpdateGraph
     children: WeakList[DerivedTable]
 
     @property
     def next_at(self) -> int:
-        """When its next row is due, in nanoseconds since 1970 UTC."""
+        """The time of the next row, in nanoseconds since 1970 UTC."""
 
     def advance(self, now: int) -> None:
         """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC."""
 
 
-class _Beat:
-    """Moments that follow each other at a fixed distance.
+class _Timed(AppendTable):
+    """A table with a row per period.
+
+    The table has no clock: its owner calls :meth:`advance`.
 
     Attributes:
-        next_at: the next one, in nanoseconds since 1970 UTC.
-
+        next_at: the time of the next row, in nanoseconds since 1970 UTC.
     """
 
-    def __init__(self, start: int, period: int) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, start: int, period: int) -> None:
+        super().__init__(graph, name, _SCHEMA)
         self.next_at = start
         self._period = period
 
-    def take(self, now: int) -> pa.RecordBatch | None:
-        """The rows of those that are due at ``now``; None without any."""
+    def advance(self, now: int) -> None:
+        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC.
+
+        Adds about a million rows at most; the next call adds the rest.
+        """
         if now < self.next_at:
-            return None
+            return
         count = min(_AT_ONCE, (now - self.next_at) // self._period + 1)
         moments = self.next_at + self._period * np.arange(count, dtype=np.int64)
         self.next_at += self._period * count
-        return pa.record_batch([pa.array(moments).cast(_SCHEMA.field(0).type)], schema=_SCHEMA)
+        self.append(pa.record_batch([pa.array(moments).cast(_SCHEMA.field(0).type)], schema=_SCHEMA))
 
 
-class TimeTable(AppendTable):
-    """A row for each period since ``start``, with its moment in the column ``Timestamp``.
-
-    It has no clock: :meth:`advance` is called with the time.
+class TimeTable(_Timed):
+    """A table with a row per period since ``start``, in the column ``Timestamp``.
 
     Args:
         graph: the update graph whose cycles move it.
         name: its name in messages and logs.
         start: the moment of the first row, in nanoseconds since 1970 UTC.
         period: nanoseconds from one row to the next, at least 1.
-
     """
 
-    def __init__(self, graph: UpdateGraph, name: str, start: int, period: int) -> None:
-        super().__init__(graph, name, _SCHEMA)
-        self._beat = _Beat(start, period)
 
-    @property
-    def next_at(self) -> int:
-        """When its next row is due, in nanoseconds since 1970 UTC."""
-        return self._beat.next_at
-
-    def advance(self, now: int) -> None:
-        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC; about a million at most."""
-        rows = self._beat.take(now)
-        if rows is not None:
-            self.append(rows)
-
-
-class BlinkTimeTable(BlinkTable):
-    """The same, with rows that live for one cycle."""
-
-    def __init__(self, graph: UpdateGraph, name: str, start: int, period: int) -> None:
-        super().__init__(graph, name, _SCHEMA)
-        self._beat = _Beat(start, period)
-
-    @property
-    def next_at(self) -> int:
-        """When its next row is due, in nanoseconds since 1970 UTC."""
-        return self._beat.next_at
-
-    def advance(self, now: int) -> None:
-        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC; about a million at most."""
-        rows = self._beat.take(now)
-        if rows is not None:
-            self.append(rows)
+class BlinkTimeTable(_Timed, BlinkTable):
+    """A time table whose rows live for one cycle."""

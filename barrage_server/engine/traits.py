@@ -1,4 +1,4 @@
-"""What is promised about the rows of a table, in every version of it."""
+"""Promises about the rows of a table that hold in every version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _CAPACITY: Final = "RingCapacity"
 @public
 @dataclass(frozen=True, slots=True)
 class TableTraits:
-    """Promises that hold for every version of a table. Clients get them as attributes; here they decide the storage.
+    """Promises that hold for every version of a table.
+
+    Clients get them as attributes; in the engine they decide about storage.
 
     Attributes:
         append_only: rows are added at the end, and never change.
@@ -38,8 +40,7 @@ class TableTraits:
         is_flat: row keys are 0, 1, 2 and so on.
         ring_capacity: most rows; ``None``: no limit.
         stated: further attributes, by name, from the server of a followed table. They are forwarded, and have no effect
-            here.
-
+            in the engine.
     """
 
     append_only: bool = False
@@ -52,7 +53,10 @@ class TableTraits:
 
     @classmethod
     def of(cls, attributes: Mapping[str, object]) -> TableTraits:
-        """The traits that attributes state. One whose value is not of its type decides nothing."""
+        """The traits that ``attributes`` state.
+
+        An attribute whose value has the wrong type is forwarded, and has no effect.
+        """
         flags = {trait: True for name, trait in _FLAGS.items() if attributes.get(name) is True}
         capacity = attributes.get(_CAPACITY)
         if not isinstance(capacity, int) or isinstance(capacity, bool):
@@ -65,7 +69,7 @@ class TableTraits:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """The traits as attributes, by the names that they have on the wire; what does not hold is left out."""
+        """The traits that hold as attributes, by their names on the wire."""
         found: dict[str, object] = {name: True for name, trait in _FLAGS.items() if getattr(self, trait)}
         if self.ring_capacity is not None:
             found[_CAPACITY] = self.ring_capacity
@@ -73,5 +77,5 @@ class TableTraits:
 
     @property
     def rows_come_once(self) -> bool:
-        """Whether rows are not written again, so that interning saves little."""
+        """Whether rows are written only once, so that interning saves little."""
         return self.append_only or self.add_only or self.is_blink or self.ring_capacity is not None

@@ -1,4 +1,4 @@
-"""Arrow types by name: what ``str(type)`` prints, read back."""
+"""Arrow types by name: the inverse of ``str(type)``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _ALIASES: Final = {"double": "float64", "float": "float32", "halffloat": "float1
 
 
 def parse_type(text: str) -> pa.DataType:
-    """The Arrow type that ``text`` names.
+    """The Arrow type with the name ``text``.
 
-    Everything that ``str()`` of a supported type prints is understood: ``int64``, ``timestamp[us, tz=UTC]``,
-    ``decimal128(10, 2)``, ``fixed_size_binary[16]``, ``list<item: int64>`` or just ``list<int64>``,
-    ``struct<a: int64, b: string>``, ``map<string, int64>``.
+    Every name that ``str()`` returns for a supported type is understood: ``int64``, ``timestamp[us, tz=UTC]``,
+    ``decimal128(10, 2)``, ``fixed_size_binary[16]``, ``list<item: int64>`` or just ``list<int64>``, ``struct<a: int64,
+    b: string>``, ``map<string, int64>``.
 
     Raises:
-        UnsupportedTypeError: no such type.
+        UnsupportedTypeError: there is no such type.
     """
     parser = _Parser(text)
     try:
@@ -147,7 +147,7 @@ class _Parser:
         return pa.timestamp(unit, tz=zone) if name == "timestamp" else _UNITS[name](unit)
 
     def field(self) -> pa.Field:
-        """``name: type`` or just ``type``, perhaps ``not null`` after it; the name of list values does not matter."""
+        """Parse ``name: type`` or ``type``, each optionally with ``not null``."""
         name = "item"
         if len(self.tokens) > 1 and self.tokens[1] == ":":
             name = self.take()

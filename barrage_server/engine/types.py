@@ -1,4 +1,4 @@
-"""The Arrow types that a table can hold, their storage, and the conversion of incoming arrays.
+"""The Arrow types that tables can hold, and conversion of incoming arrays.
 
 Tables hold *plain* types, without encodings. :func:`normalise` decodes dictionaries, run ends and views on arrival,
 because the dictionary of a live table would have to grow with every update.
@@ -39,7 +39,7 @@ _INTEGER_CELLS: dict[int, np.dtype[Any]] = {
 
 
 class StorageKind(Enum):
-    """How the values of a type are kept."""
+    """The kinds of storage of values."""
 
     NULL = "null"  # nothing is kept
     BOOL = "bool"  # one byte per value, bits on the way out
@@ -48,7 +48,7 @@ class StorageKind(Enum):
 
 
 def storage_kind(data_type: pa.DataType) -> StorageKind:
-    """How values of ``data_type`` are stored. The type must have passed :func:`check_type`."""
+    """The kind of storage for ``data_type``, which :func:`check_type` must accept."""
     stored = storage_type(data_type)
     if pat.is_null(stored):
         return StorageKind.NULL
@@ -60,10 +60,10 @@ def storage_kind(data_type: pa.DataType) -> StorageKind:
 
 
 def cell_dtype(data_type: pa.DataType) -> np.dtype[Any]:
-    """The numpy type of the cells of a bool or fixed-width type: its bytes, taken as an integer of that width or as raw
-    bytes.
+    """The numpy type of the cells of a bool or fixed-width type.
 
-    Bytes and not values, so that moving a value never changes a bit of it (such as the payload of a NaN).
+    It is an integer of the width of a value, or raw bytes: a cell holds the bytes of a value, so that moving it never
+    changes a bit (such as the payload of a NaN).
     """
     stored = storage_type(data_type)
     if pat.is_boolean(stored):
@@ -73,7 +73,7 @@ def cell_dtype(data_type: pa.DataType) -> np.dtype[Any]:
 
 
 def check_type(data_type: pa.DataType) -> None:
-    """Raise :class:`UnsupportedTypeError` unless a column of a table can have ``data_type``."""
+    """Raise UnsupportedTypeError unless a column can have ``data_type``."""
     plain = plain_type(data_type)
     if plain != data_type:
         raise UnsupportedTypeError(
@@ -82,9 +82,9 @@ def check_type(data_type: pa.DataType) -> None:
 
 
 def check_key_type(data_type: pa.DataType) -> None:
-    """Raise :class:`UnsupportedTypeError` unless a key column can have ``data_type``.
+    """Raise UnsupportedTypeError unless a key column can have ``data_type``.
 
-    Structs can be keys, to any depth, of what can be a key; lists, maps and unions cannot.
+    A struct can be a key if its fields can, to any depth; lists, maps and unions cannot.
     """
     check_type(data_type)
     if not _can_be_key(data_type):
@@ -104,11 +104,11 @@ def _can_be_key(data_type: pa.DataType) -> bool:
 
 
 def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
-    """``values`` as one plain array of exactly the type ``target`` (:mod:`barrage_server.wire.plain_form`).
+    """Convert ``values`` to one plain array of exactly the type ``target``.
 
-    It removes chunks, dictionaries, run ends, views, 64-bit offsets and slices of nested values; a column of type null
-    fits every type. Nothing else is converted: an int32 for an int64 is refused, so that a mistake is an error for the
-    publisher.
+    This removes chunks, dictionaries, run ends, views, 64-bit offsets and slices of nested values
+    (:mod:`barrage_server.wire.plain_form`); a column of type null fits every type. Nothing else is converted: an int32
+    for an int64 is refused, so that a mistake is an error for the publisher.
 
     Args:
         values: valid arrays.
@@ -117,7 +117,6 @@ def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Arr
     Raises:
         SchemaMismatchError: the type differs; the text names both.
         LimitError: the values are too large for one array of this type.
-
     """
     if isinstance(values, pa.ChunkedArray):
         return _combine([_normalise_array(chunk, target) for chunk in values.chunks], target)
@@ -138,7 +137,7 @@ def _normalise_array(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _fits(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a column of type ``target`` takes values of type ``given``: also what an extension type is stored as."""
+    """Whether a column of type ``target`` accepts values of type ``given``."""
     try:
         plain = plain_type(given)
     except UnsupportedTypeError:
@@ -177,7 +176,10 @@ def _is_same_kind(given: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _holds_same_values(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether ``given`` is ``target`` up to encodings, kinds of offsets, and names and nullability of nested fields."""
+    """Whether both types have the same values.
+
+    They may differ in encodings, kinds of offsets, and names and nullability of nested fields.
+    """
     try:
         given = plain_type(given)
     except UnsupportedTypeError:

@@ -1,31 +1,31 @@
-"""Undo records: a version stays readable although its cells are overwritten in place.
+"""Undo records: versions stay readable while their cells are overwritten.
 
 Every table has a chain of :class:`Undo` nodes, one per version, linked forwards only. A version holds the node that was
 current when it became visible; nodes that no version needs are unreachable and freed.
 
 The writer, for each write to cells that some version may read:
 
-1. records the old values in the newest node (:meth:`Undo.record`);
-2. only then overwrites the cells.
+ 1. records the old values in the newest node (:meth:`Undo.record`);
+ 2. only then overwrites the cells.
 
-The node that follows is attached (:meth:`Undo.start_next`) when the next version is made, after the last record went
-into the node.
+The node that follows is attached (:meth:`Undo.start_next`) when the next version is made, after the last record was
+added to the node.
 
 The reader of the version that holds node N:
 
-1. gathers the cells, as they are now;
-2. only then looks at the entries of N and of the nodes after it, and puts the recorded values back. Where a row occurs
-   more than once, the oldest record wins: it holds the value that the version saw.
+ 1. gathers the present cells;
+ 2. only then reads the entries of N and of the nodes after it, and puts the recorded values back. Where a row occurs
+    more than once, the oldest record wins: it holds the value that the version saw.
 
 No lock is needed. If the reader saw an overwritten cell, the record was made before, so step 2 finds it. Records made
-after step 2 looked concern cells that were gathered before they were overwritten. Within a node the list of entries
-only grows, and a reader takes a prefix of it; it reads the link to the next node *before* the entries, so that it never
-goes on to the next node with an incomplete list of this one (a newer record must not win because an older one was
+after step 2 concern cells that were gathered before they were overwritten. Within a node the list of entries only
+grows, and a reader takes a prefix of it; it reads the link to the next node *before* the entries, so that it never
+advances to the next node with an incomplete list of this one (a newer record must not win because an older one was
 missed).
 
 From time to time the entries before the newest node are merged, so that those nodes can be freed. They are merged in
-stretches, each from one version that is held to the next one: an older version reads its own stretch and all that
-follow, so that a cell that many held versions need is kept once.
+stretches, each from one held version to the next one: an older version reads its own stretch and all later ones, so
+that a cell that many held versions need is kept once.
 
 An entry belongs to an *epoch* of its column. When rows are written to a dropped page that an older version may still
 hold, the column starts a new epoch: it writes to copies of its pages, and versions of the old epoch keep the former
@@ -57,11 +57,10 @@ class Undo:
     """One node of a table's chain of old values.
 
     Attributes:
-        next: the node of the following version; ``None`` while this is the newest.
-        number: its place in the chain.
-        entries: per column number, the recorded values in the order of the writes.
-        nbytes: bytes of them.
-
+        next: the node of the following version; ``None`` for the newest node.
+        number: its position in the chain.
+        entries: by column number, the recorded values in the order of the writes.
+        nbytes: bytes of the entries.
     """
 
     __slots__ = ("__weakref__", "entries", "nbytes", "next", "number")
@@ -78,7 +77,7 @@ class Undo:
         self.nbytes += entry.nbytes
 
     def start_next(self) -> Undo:
-        """Attach and return the node for the version that is made now. Nothing may be recorded here afterwards."""
+        """Attach and return the next version's node. Record nothing here afterwards."""
         self.next = Undo(self.number + 1)
         return self.next
 
@@ -91,10 +90,9 @@ class _State(NamedTuple):
     """The state of a stretch. Immutable.
 
     Attributes:
-        levels: the merged entries of its nodes before ``node``; of all of them, when another stretch follows.
-        node: the first node that is not merged; ``None`` when another stretch follows.
-        following: the stretch after it, of a later version that is held.
-
+        levels: the merged entries of its nodes before ``node``; of all its nodes, if another stretch follows.
+        node: the first node that is not merged; ``None`` if another stretch follows.
+        following: the stretch of the next held version.
     """
 
     levels: _Levels
@@ -103,12 +101,13 @@ class _State(NamedTuple):
 
 
 class _Stretch:
-    """The old values from one held version to the next one, or to the present. Versions before it share them.
+    """The old values from one held version to the next one, or to the present.
+
+    Versions before it share them.
 
     Attributes:
         first: the number of its first node.
-        state: what it has; replaced as a whole, so that readers need no lock.
-
+        state: its present state; replaced as a whole, so that readers need no lock.
     """
 
     __slots__ = ("_epochs", "_lock", "first", "state")
@@ -120,7 +119,7 @@ class _Stretch:
         self._lock = Lock()
 
     def last(self) -> _Stretch:
-        """The stretch that reaches to the present: this one, or one that follows."""
+        """The stretch that reaches to the present: this one, or a later one."""
         stretch = self
         while (following := stretch.state.following) is not None:
             stretch = following
@@ -135,10 +134,13 @@ class _Stretch:
                 self.state = _State(merged, self._merge_nodes(merged, node, None), following)
 
     def reach(self, end: _Stretch | None) -> None:
-        """Take in everything up to ``end``, the stretch of the next version that is held; ``None``: to the present.
+        """Include everything up to ``end``, the stretch of the next held version.
 
-        Stretches in between are of versions that are gone. Where they reach into ``end``, values stand in both: this
-        one's are as old or older, and win.
+        Stretches in between belong to versions that no longer exist. Where they reach into ``end``, both stretches have
+        values: the values of this one are as old or older, and win.
+
+        Args:
+            end: the stretch of the next held version; ``None`` to include everything to the present.
         """
         with self._lock:
             levels, node, following = self.state
@@ -157,7 +159,7 @@ class _Stretch:
         return self._epochs is None or self._epochs[column] == epoch
 
     def _merge_nodes(self, levels: _Levels, node: Undo, end: _Stretch | None) -> Undo:
-        """Add the complete nodes from ``node`` on to ``levels``; returns the first one that was not added."""
+        """Merge the complete nodes from ``node`` on; returns the first one not merged."""
         loose: dict[tuple[int, int], list[UndoEntry]] = {}
         while (following := node.next) is not None and (end is None or node.number < end.first):
             for column, entries in node.entries.items():
@@ -171,13 +173,14 @@ class _Stretch:
 
 
 class UndoCursor:
-    """The old values that one version needs, merged from time to time so that the chain need not be kept.
+    """The old values that one version needs.
+
+    They are merged from time to time, so that the chain need not be kept.
 
     Args:
         node: the node that was current when the version became visible.
         epochs: the epochs of the version's columns, by column number; entries of other epochs are then dropped at once.
-        held: the cursors of the same chain, which share what they merge; ``None``: it merges for itself.
-
+        held: the cursors of the same chain, which share merged entries; ``None`` to share nothing.
     """
 
     __slots__ = ("__weakref__", "_held", "stretch")
@@ -190,7 +193,7 @@ class UndoCursor:
 
     @property
     def pending(self) -> int:
-        """How many complete nodes are not merged yet."""
+        """The number of complete nodes that are not merged yet."""
         count, node = 0, self.stretch.last().state.node
         while node is not None and node.next is not None:
             count, node = count + 1, node.next
@@ -198,7 +201,7 @@ class UndoCursor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the merged values, of which other versions may share a part."""
+        """Bytes of the merged values, some of which other versions may share."""
         levels, _, stretch = self.stretch.state
         total = _level_bytes(levels)
         while stretch is not None:
@@ -207,7 +210,10 @@ class UndoCursor:
         return total
 
     def entries(self, column: int, epoch: int) -> list[UndoEntry | DenseEntry]:
-        """The entries to put back into cells of ``column`` gathered before this call, newest first, in this order."""
+        """The entries to put back into gathered cells of ``column``, newest first.
+
+        The cells must have been gathered before this call. The entries apply in this order.
+        """
         merged, loose = self._collect(column, epoch)
         if len(loose) > _MAX_LOOSE_ENTRIES:
             self.compact()
@@ -215,8 +221,10 @@ class UndoCursor:
         return [*reversed(loose), *reversed(merged)]
 
     def compact(self) -> None:
-        """Merge the entries of all complete nodes, so that those nodes can be freed. Costs what has changed, not what
-        there is. With other cursors of the chain, unless another thread does so now.
+        """Merge the entries of all complete nodes, so that those nodes can be freed.
+
+        Includes the other cursors of the chain, unless another thread merges them now. The cost is proportional to the
+        changes, not to the table.
         """
         if self._held is None:
             self.stretch.merge()
@@ -224,7 +232,7 @@ class UndoCursor:
             self._held.compact()
 
     def _collect(self, column: int, epoch: int) -> tuple[list[UndoEntry | DenseEntry], list[UndoEntry]]:
-        """The entries that are merged and those that are not, oldest first."""
+        """The merged entries and the others, both oldest first."""
         levels, current, stretch = self.stretch.state
         merged = list(levels.get((column, epoch), ()))
         while stretch is not None:
@@ -241,8 +249,10 @@ class UndoCursor:
 
 
 class HeldCursors:
-    """The cursors of one chain that are in use, weakly held. They merge together: a cell that was overwritten between
-    two of them is kept once. Methods may be called from any thread.
+    """The cursors of one chain that are in use, weakly held.
+
+    They merge together: a cell that was overwritten between two of them is kept once. Methods may be called from any
+    thread.
     """
 
     def __init__(self) -> None:
@@ -251,11 +261,11 @@ class HeldCursors:
         self._lock = Lock()
 
     def add(self, cursor: UndoCursor) -> None:
-        """Take in the newest cursor."""
+        """Add the newest cursor."""
         self._added.append(ref(cursor))
 
     def compact(self) -> None:
-        """Merge the entries of all complete nodes. Does nothing while another thread does so."""
+        """Merge the entries of all complete nodes, unless another thread does so now."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -282,7 +292,6 @@ def restore(
 
     Returns:
         ``valid``, changed in place, or made when it was ``None`` and is needed.
-
     """
     for entry in entries:
         valid = entry.put_back(plan, data, valid)

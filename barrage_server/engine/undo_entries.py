@@ -1,8 +1,8 @@
-"""Old values of cells: of some rows by their keys, or of most rows of a range by their places in it.
+"""Old values of cells: by row key, or for most rows of a range by position.
 
 Merged entries of one column are kept as *levels*, oldest first. Each has about twice the rows of the following one or
 more, so that a value is merged only log(n) times. Once they cover a good part of their range they become one
-:class:`DenseEntry`: it takes less memory than keys do, and takes in what is recorded later without sorting.
+:class:`DenseEntry`: it takes less memory than keys do, and absorbs later records without sorting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CellArray: TypeAlias = npt.NDArray[Any]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _LEAST_DENSE: Final = 4096
-"""Rows that a dense entry has at least."""
+"""The least number of rows of a dense entry."""
 _KEY_BYTES: Final = 8
 
 
@@ -37,7 +37,6 @@ class UndoEntry:
         keys: row keys, strictly increasing int64.
         data: the old cells, one per key.
         valid: whether the cells held a value (bool, one per key); ``None`` when all did.
-
     """
 
     column: int
@@ -61,7 +60,6 @@ class UndoEntry:
 
         Returns:
             ``valid``, changed in place, or made when it was ``None`` and is needed.
-
         """
         positions, chosen = plan.locate(self.keys)
         if len(positions) == 0:
@@ -71,16 +69,15 @@ class UndoEntry:
 
 
 class DenseEntry:
-    """The same for most rows of a range. Values are added while others read: a reader finds a value, or does not yet.
+    """Old values of most rows of a range of row keys.
 
-    A reader that does not find a value has it from the record that was not merged when it began, or has gathered the
-    cell before it was overwritten.
+    Values are added while other threads read. A reader that does not find a value has it from the record that was not
+    merged when it began, or has gathered the cell before it was overwritten.
 
     Args:
         entry: the first values.
         first: the first row key of the range.
-        size: rows in it.
-
+        size: the number of rows in the range.
     """
 
     __slots__ = ("column", "count", "data", "epoch", "first", "known", "valid")
@@ -105,7 +102,7 @@ class DenseEntry:
         return self.data.nbytes + self.known.nbytes + (0 if self.valid is None else self.valid.nbytes)
 
     def absorb(self, entry: UndoEntry) -> UndoEntry | None:
-        """Take in newer values; returns those outside of the range. Called by one thread at a time."""
+        """Add newer values, by one thread at a time; returns those outside of the range."""
         low = int(entry.keys.searchsorted(self.first))
         high = int(entry.keys.searchsorted(self.first + (len(self.known) - 1), "right"))
         places = entry.keys[low:high] - self.first
@@ -124,7 +121,7 @@ class DenseEntry:
         return _chosen(entry, outside)
 
     def sparse(self) -> UndoEntry:
-        """The same values by their keys."""
+        """The same values by row key."""
         places = np.flatnonzero(self.known)
         valid = None if self.valid is None else self.valid[places]
         return UndoEntry(self.column, self.epoch, places + self.first, self.data[places], valid)
@@ -154,9 +151,13 @@ Levels: TypeAlias = "tuple[UndoEntry | DenseEntry, ...]"
 
 
 def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry]) -> Levels:
-    """Add newer entries of the same column, given oldest first; of each row, the oldest value stays.
+    """Add newer entries of the same column; of each row, the oldest value stays.
 
-    A dense entry is extended in place: what a reader of the old levels finds is as old, and what it needs.
+    A dense entry is extended in place: a reader of the old levels finds values that are as old as those it needs.
+
+    Args:
+        levels: the present entries.
+        entries: the newer entries, oldest first.
     """
     newer = [entry.sparse() if isinstance(entry, DenseEntry) else entry for entry in entries]
     first = levels[0] if levels else None
@@ -166,7 +167,7 @@ def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry]) -> Levels:
 
 
 def _push(levels: Levels, entry: UndoEntry) -> Levels:
-    """Add a newer entry; merge while neighbours are of like size."""
+    """Add a newer entry; merge neighbours of similar size."""
     stack = [*levels, entry]
     while len(stack) > 1 and _count(stack[-2]) <= 2 * _count(stack[-1]):
         newer = stack.pop()
@@ -180,7 +181,7 @@ def _push(levels: Levels, entry: UndoEntry) -> Levels:
 
 
 def _should_be_dense(entry: UndoEntry) -> bool:
-    """Whether the cells of the whole range take about as much as these values and their keys in all levels."""
+    """Whether the cells of the whole range take about as much as the sparse levels."""
     if len(entry.keys) < _LEAST_DENSE:
         return False
     width = entry.data.itemsize
@@ -196,7 +197,7 @@ def _sparse(entry: UndoEntry | DenseEntry) -> UndoEntry:
 
 
 def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
-    """One entry out of several, given oldest first; the oldest value of a row wins."""
+    """Merge entries, oldest first; the oldest value of a row wins."""
     if len(entries) == 1:
         return entries[0]
     first = entries[0]

@@ -1,4 +1,4 @@
-"""What one cycle did to one table, and how successive updates become one.
+"""Updates: the change of one table in a cycle, and coalescing of updates.
 
 Follows the update model of the Barrage concepts: an update is applied as removes (old keys), shifts, adds (new keys),
 modifies (new keys). Columns are modified independently of each other, because coalescing leaves them with different
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _MANY_NODES: Final = 8
-"""Updates whose coalesced form is kept for further readers at the node where they begin."""
+"""The result of coalescing more updates than this is cached for later readers."""
 
 
 @public
@@ -42,7 +42,6 @@ class TableUpdate:
         shifted: how the keys of the rows that stayed have moved.
         modified: for each column of the table, the rows with a new value, in the key space after the update; disjoint
             from ``added``.
-
     """
 
     added: RowSet
@@ -62,13 +61,12 @@ class TableUpdate:
         Args:
             added: keys of the rows, after the update.
             column_count: columns of the table.
-
         """
         return cls(added, RowSet.empty(), RowSetShiftData.empty(), (RowSet.empty(),) * column_count)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed at all."""
+        """Whether nothing has changed."""
         if self.added or self.removed or self.shifted.size:
             return False
         return not any(self.modified)
@@ -84,17 +82,17 @@ class TableUpdate:
         return RowSet.union_all(rows for rows in self.modified if rows)
 
     def survivors(self, before: RowSet) -> RowSet:
-        """The rows of ``before`` that live through this update, under the keys they have after it."""
+        """The rows of ``before`` that this update keeps, under their keys after it."""
         stayed = before - self.removed if self.removed else before
         return self.shifted.apply(stayed) if self.shifted.size else stayed
 
     def apply_to(self, before: RowSet) -> RowSet:
-        """The row set after this update of a table that had ``before``."""
+        """The row set after this update, from the row set ``before``."""
         stayed = self.survivors(before)
         return stayed | self.added if self.added else stayed
 
     def undo(self, after: RowSet) -> RowSet:
-        """The row set before this update of a table that has ``after``."""
+        """The row set before this update, from the row set ``after``."""
         stayed = after - self.added if self.added else after
         if self.shifted.size:
             stayed = self.shifted.unapply(stayed)
@@ -107,9 +105,15 @@ class TableUpdate:
 
 
 def coalesce(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUpdate:
-    """The one update that does what ``first`` and then ``second`` do to a table with the row set ``before``.
+    """One update with the effect of ``first`` and then ``second``.
 
-    Rows that ``first`` adds and ``second`` removes leave no trace. The cost follows the two updates, not the table.
+    Rows that ``first`` adds and ``second`` removes are in neither set. The cost is proportional to the two updates, not
+    to the table.
+
+    Args:
+        first: an update of a table.
+        second: the next update of the table.
+        before: the row set before ``first``.
     """
     if first.only_adds and second.only_adds:
         return TableUpdate(first.added | second.added, first.removed, first.shifted, first.modified)
@@ -139,12 +143,11 @@ def coalesce(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUp
 
 
 def coalesce_all(updates: Sequence[TableUpdate], after: RowSet) -> tuple[TableUpdate, RowSet]:
-    """The one update that does what all of ``updates`` do, at least one, and the row set before them.
+    """One update with the effect of all ``updates``, and the row set before them.
 
     Args:
-        updates: successive updates of a table.
-        after: the row set that they have led to.
-
+        updates: successive updates of a table, at least one.
+        after: the row set after them.
     """
     if any(update.shifted.size for update in updates):
         before = after
@@ -159,9 +162,7 @@ def coalesce_all(updates: Sequence[TableUpdate], after: RowSet) -> tuple[TableUp
 
 
 def _coalesce_unshifted(updates: Sequence[TableUpdate]) -> TableUpdate:
-    """The same for updates without shifts, where the row set before does not matter: neighbours first, which are
-    small.
-    """
+    """Coalesce updates without shifts, neighbours first, because they are small."""
     level = list(updates)
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
@@ -170,7 +171,14 @@ def _coalesce_unshifted(updates: Sequence[TableUpdate]) -> TableUpdate:
 
 
 def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, still_added: RowSet) -> RowSet:
-    """Rows modified first, and those modified then but for the ones that are new: no row of ``rows`` is."""
+    """The modified rows of one column after two updates.
+
+    Args:
+        rows: the rows that the first update modified.
+        more: the rows that the second update modified.
+        second: the second update.
+        still_added: the rows that the first update added and the second one kept, under their last keys.
+    """
     if more and still_added:
         more = more - still_added
     if rows:
@@ -183,10 +191,10 @@ def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, still_ad
 
 
 class UpdateNode:
-    """One step in the history of a table: the update that led here, and the row set it led to. No data.
+    """One step in the history of a table: an update and the row set after it.
 
-    Nodes are linked forwards only. A subscription holds the node up to which it has sent everything, and finds later
-    changes by following the links; history without holders is freed.
+    A node has no data. Nodes are linked forwards only. A subscription holds the node up to which it has sent
+    everything, and finds later changes by following the links; history without holders is freed.
     """
 
     __slots__ = ("__weakref__", "_coalesced", "next", "row_set", "step", "update")
@@ -205,8 +213,11 @@ class UpdateNode:
 def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
     """All changes after ``start`` up to and including ``end``, as one update.
 
-    ``end`` must be ``start`` or come after it, else ValueError. The result is cached at ``start``, so that readers at
-    the same node share the work, and a later call only adds newer changes. What is cached at nodes on the way is used.
+    The result is cached at ``start``, so that readers at the same node share the work, and a later call only adds newer
+    changes. Results cached at nodes in between are used.
+
+    Raises:
+        ValueError: ``end`` comes before ``start``.
     """
     memo = start._coalesced
     if memo is not None and memo[0].step <= end.step:
@@ -217,7 +228,7 @@ def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
         rest, is_unshifted = _between(reached, end)
         if is_unshifted:
             joined = _coalesce_unshifted(rest)
-            if reached is not start and len(rest) > _MANY_NODES:  # others have come as far: folds end at one node
+            if reached is not start and len(rest) > _MANY_NODES:  # other readers start at that node, too
                 reached._coalesced = (end, joined)
             rest = [joined]
         for update in rest:
@@ -229,7 +240,7 @@ def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
 
 
 def _between(start: UpdateNode, end: UpdateNode) -> tuple[list[TableUpdate], bool]:
-    """Updates that lead from ``start`` to ``end``, a later node; and whether none of them shifts rows."""
+    """The updates from ``start`` to a later node, and whether none shifts rows."""
     updates: list[TableUpdate] = []
     node, is_unshifted = start, True
     while node is not end:
@@ -257,10 +268,10 @@ def added_since(start: UpdateNode, end: UpdateNode) -> RowSet:
 
 
 def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
-    """A private replacement of ``start`` with the changes up to ``end`` as one update; it keeps no node in between
-    alive.
+    """A private copy of ``start`` with the changes up to ``end`` as one update.
 
-    For subscribers that are not sent anything while a table ticks: coalescing up to a node before ``end`` is an error.
+    It keeps no node in between alive. For subscribers that are not sent anything while a table ticks: coalescing up to
+    a node before ``end`` is an error.
     """
     stand_in = UpdateNode(start.step, start.row_set, start.update)
     stand_in._coalesced = (end, coalesce_nodes(start, end))
@@ -268,14 +279,13 @@ def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
 
 
 def earlier_node(step: int, row_set: RowSet, update: TableUpdate, end: UpdateNode) -> UpdateNode:
-    """A node that comes before ``end``, of history that is not linked any more.
+    """A node before ``end`` whose links to ``end`` no longer exist.
 
     Args:
         step: the step of the node.
         row_set: the row set at that step.
         update: all changes after it, up to and including ``end``.
         end: a node of the table's history.
-
     """
     node = UpdateNode(step, row_set, TableUpdate.empty(len(update.modified)))
     node._coalesced = (end, update)
@@ -283,7 +293,7 @@ def earlier_node(step: int, row_set: RowSet, update: TableUpdate, end: UpdateNod
 
 
 def all_columns(rows: RowSet, column_count: int, columns: Sequence[int] | None = None) -> tuple[RowSet, ...]:
-    """``rows`` for each of ``columns`` (all when ``None``), the empty set for the others."""
+    """``rows`` for each of ``columns`` (``None``: all), and no rows for the others."""
     if columns is None:
         return (rows,) * column_count
     wanted = set(columns)

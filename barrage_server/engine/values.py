@@ -1,4 +1,4 @@
-"""Arrow arrays as numpy cells, back again, and the comparison of two arrays."""
+"""Conversion of Arrow arrays to numpy cells and back, and comparison of arrays."""
 
 from __future__ import annotations
 
@@ -45,8 +45,12 @@ _FLOATS: dict[int, np.dtype[Any]] = {2: np.dtype(np.float16), 4: np.dtype(np.flo
 
 
 def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
-    """The cells of a bool or fixed-width array, and which of them hold a value (``None``: all). Views where possible;
-    slices too.
+    """The cells of a bool or fixed-width array, as views where possible.
+
+    Slices are allowed.
+
+    Returns:
+        the cells, and whether each cell holds a value (``None``: all do).
     """
     array = to_storage(array)
     count, offset = len(array), array.offset
@@ -60,7 +64,10 @@ def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
 
 
 def from_cells(data_type: pa.DataType, data: npt.NDArray[Any], valid: BoolArray | None) -> pa.Array:
-    """The array of cells. It shares the memory of ``data``, which must be contiguous (bools are packed)."""
+    """The Arrow array of cells, which shares the memory of ``data``.
+
+    ``data`` must be contiguous. Booleans are packed into a copy.
+    """
     if valid is None and data_type.id in _CELLS_ARE_VALUES:
         return pa.Array.from_buffers(data_type, len(data), [None, pa.py_buffer(data)], 0)
     stored = storage_type(data_type)
@@ -77,11 +84,10 @@ def from_cells(data_type: pa.DataType, data: npt.NDArray[Any], valid: BoolArray 
 
 
 def take(array: pa.Array, positions: npt.NDArray[np.integer]) -> pa.Array:
-    """The values at ``positions``, without a validity buffer where all of them are there.
+    """The values at ``positions``, without a validity buffer unless there are nulls.
 
     Raises:
-        pa.ArrowInvalid: they are too large for one array.
-
+        pa.ArrowInvalid: the values are too large for one array.
     """
     if pat.is_nested(array.type) or isinstance(array.type, pa.BaseExtensionType):
         taken = to_plain(array, array.type).take(pa.array(positions))  # Arrow is not sure with slices
@@ -100,7 +106,6 @@ def concatenated(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array
 
     Raises:
         LimitError: they are together too large for one array.
-
     """
     if len(arrays) == 1:
         return arrays[0]
@@ -119,7 +124,10 @@ def concatenated(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array
 
 
 def canonical_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
-    """Like :func:`to_cells`, with equal keys having equal cells: one NaN, one zero, and zero bytes under nulls."""
+    """The cells of an array such that equal keys have equal cells.
+
+    There is one NaN, one zero, and zero bytes under nulls. See :func:`to_cells`.
+    """
     data, valid = to_cells(array)
     stored = to_storage(array).type
     if pat.is_floating(stored):
@@ -139,7 +147,7 @@ def cells_differ(
     second: npt.NDArray[Any],
     second_valid: BoolArray | None,
 ) -> BoolArray:
-    """Where two runs of cells differ: nulls equal nulls, and of values every bit counts."""
+    """Whether each two cells differ, bit by bit; nulls equal nulls."""
     different = raw_differ(first, second)
     if first_valid is None and second_valid is None:
         return different
@@ -151,7 +159,7 @@ def cells_differ(
 
 
 def raw_differ(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> BoolArray:
-    """Where two runs of cells differ in any bit."""
+    """Whether each two cells differ in any bit."""
     if first.dtype.kind != "V":
         different: BoolArray = first != second
         return different
@@ -164,10 +172,10 @@ def raw_differ(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> BoolArray:
 
 
 def differs(first: pa.Array, second: pa.Array) -> BoolArray:
-    """The positions at which two arrays of one type and length differ.
+    """Whether each two values of arrays of one type and length differ.
 
-    Nulls equal nulls, and of values every bit counts, at every depth: another NaN differs, and so does -0.0 from 0.0.
-    Bytes under a null are ignored.
+    Nulls equal nulls, and every bit of other values counts, at every depth: NaNs with different payloads differ, and
+    -0.0 differs from 0.0. Bytes under a null are ignored.
     """
     first, second = to_storage(first), to_storage(second)
     data_type = first.type
@@ -188,7 +196,7 @@ def differs(first: pa.Array, second: pa.Array) -> BoolArray:
 
 
 def _values_differ(first: pa.Array, second: pa.Array) -> BoolArray:
-    """Where two arrays without nulls at the top differ."""
+    """Whether each two values of arrays without nulls at the top differ."""
     data_type = first.type
     if pat.is_struct(data_type):
         different = np.zeros(len(first), np.bool_)
@@ -227,5 +235,5 @@ def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
 
 
 def _items(array: pa.Array) -> tuple[pa.Array, ...]:
-    """The whole child arrays, which the offsets point into."""
+    """The whole child arrays, to which the offsets refer."""
     return (array.keys, array.items) if pat.is_map(array.type) else (array.values,)

@@ -1,4 +1,4 @@
-"""What a reader holds: one version of a table."""
+"""Versions of tables, which readers hold."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from barrage_server.rowset import RowSet
 __all__ = ["FEW_ROWS", "TableVersion", "shared_values"]
 
 FEW_ROWS: Final = 1024
-"""Rows up to which the tables that are computed from one share what they read of an update."""
+"""Up to this number of rows, tables computed from one table share the values of an update."""
 _SHARED: Final = 4
 
 
 @public
 class TableVersion:
-    """One version of a table. It never changes, and holding it costs only the changes that are made after it.
+    """One version of a table. It never changes.
+
+    Holding a version costs memory only for the changes made after it.
 
     Attributes:
         schema: column names and Arrow types.
         row_set: the row keys of this version.
         readable: the row keys whose cells can be read: ``row_set``, or more (the history of a blink table).
         node: this version's place in the table's history.
-
     """
 
     __slots__ = ("__weakref__", "_shared", "_views", "node", "readable", "row_set", "schema")
@@ -56,12 +57,12 @@ class TableVersion:
 
     @property
     def views(self) -> tuple[ColumnView, ...]:
-        """The columns, each complete in itself: the version of another table may share them."""
+        """The columns. Versions of other tables may share them."""
         return self._views
 
     @property
     def step(self) -> int:
-        """The cycle that made this version; 0 for a table that nothing was published to."""
+        """The cycle that made this version; 0 if nothing was published before."""
         return self.node.step
 
     @property
@@ -71,7 +72,7 @@ class TableVersion:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether cells are never overwritten, so that what is read may share their memory."""
+        """Whether cells are never overwritten, so that read arrays may share memory."""
         return all(view.is_frozen for view in self._views)
 
     def read(self, rows: RowSet, columns: Sequence[int] | None = None) -> list[pa.Array]:
@@ -88,7 +89,6 @@ class TableVersion:
         Raises:
             LimitError: the values of a column are together too large for one array; read fewer rows.
             RowSetError: ``rows`` has row keys that were never written.
-
         """
         plan = ReadPlan.from_row_set(rows)
         views = self._views
@@ -98,7 +98,7 @@ class TableVersion:
     def batches(
         self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None, rows_per_batch: int = READ_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The content in key order as record batches; nothing at all for no rows.
+        """The content in key order as record batches; none if there are no rows.
 
         Args:
             columns: column numbers, in the order wanted; all when ``None``.
@@ -108,7 +108,6 @@ class TableVersion:
         Raises:
             InvalidRequestError: ``rows_per_batch`` is not positive.
             LimitError: the values of a column are too large for one array even in one batch.
-
         """
         if rows_per_batch < 1:
             raise InvalidRequestError(f"A batch needs at least one row, not {rows_per_batch}.")
@@ -122,12 +121,15 @@ class TableVersion:
                 yield pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), part.size, [None], 0))
 
     def to_table(self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None) -> pa.Table:
-        """The content in key order, with a chunk per batch. Takes and raises what :meth:`batches` does."""
+        """The content in key order, with one chunk per batch.
+
+        Takes and raises what :meth:`batches` does.
+        """
         schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
         return pa.Table.from_batches(list(self.batches(columns, rows=rows)), schema=schema)
 
     def detached(self) -> TableVersion:
-        """The same content without the later history, for holders that need the values only."""
+        """The same content without the later history, for holders of values only."""
         copy = object.__new__(TableVersion)
         copy.schema, copy.row_set, copy.readable = self.schema, self.row_set, self.readable
         copy.node = UpdateNode(self.node.step, self.node.row_set, self.node.update)
@@ -136,18 +138,19 @@ class TableVersion:
         return copy
 
     def with_views(self, views: Sequence[ColumnView]) -> TableVersion:
-        """The same rows and values, at the same place of the history, in other views."""
+        """The same rows and values, at the same place in the history, in other views."""
         return TableVersion(
             schema=self.schema, row_set=self.row_set, readable=self.readable, node=self.node, views=views
         )
 
     def pieces(self, rows: RowSet, columns: Sequence[int]) -> Iterator[RowSet]:
-        """Parts of ``rows`` that are read at a time: about 65,536 rows, which end where the storage of columns does.
+        """Parts of ``rows`` to be read one at a time.
+
+        A part has about 65,536 rows, and ends where a piece of storage ends.
 
         Args:
             rows: row keys out of :attr:`readable`.
             columns: numbers of the columns that will be read.
-
         """
         views = [self._views[number] for number in columns if self._views[number].is_frozen]
         start = 0
@@ -162,9 +165,7 @@ class TableVersion:
             yield part
 
     def compact(self) -> None:
-        """Take over what was overwritten since, so that this version no longer keeps the chain of undo records
-        alive.
-        """
+        """Copy the values overwritten since, and release the chain of undo records."""
         for view in self._views:
             view.compact()
 
@@ -173,12 +174,14 @@ class TableVersion:
 
 
 def shared_values(version: TableVersion, rows: RowSet) -> SharedValues | None:
-    """The values of few rows for all tables that are computed from one; ``None`` for more than 1,024 rows.
+    """A shared cache of values of few rows, for tables computed from one table.
 
     Args:
-        version: of the table that they are computed from.
-        rows: rows of an update. The same object gives the same values; the version keeps those of the last four.
+        version: a version of the table that they are computed from.
+        rows: rows of an update. The same object gives the same cache; the version keeps the last four.
 
+    Returns:
+        the cache; ``None`` for more than 1,024 rows.
     """
     for known, values in version._shared:
         if known is rows:

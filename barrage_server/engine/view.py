@@ -1,4 +1,4 @@
-"""One column of one version, complete in itself, with any storage."""
+"""Views: one column of one version, independent of its storage."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ __all__ = ["ColumnView", "StoredView"]
 
 
 class ColumnView(ABC):
-    """The values of one column in one version. They never change, and several tables may share them.
+    """The values of one column in one version.
+
+    They never change, and several tables may share them.
 
     Attributes:
         type: the Arrow type of the values.
         is_frozen: whether read arrays may share the memory of the values, because it is never written again.
-        depth: how many views a value passes on its way from storage; 0 for a stored column.
-
+        depth: the number of views between this one and storage; 0 for a stored column.
     """
 
     __slots__ = ()
@@ -34,13 +35,14 @@ class ColumnView(ABC):
 
     @abstractmethod
     def read(self, plan: ReadPlan) -> pa.Array:
-        """The values of the rows of ``plan``, in key order, as one array of exactly the column's type.
+        """The values of the rows of ``plan``, in key order, as one array.
+
+        The array has exactly the column's type.
 
         Raises:
             RowSetError: there are row keys without values.
             LimitError: the values are together too large for one array.
             BarrageError: the values cannot be read from their storage. It ends the stream that reads them.
-
         """
 
     @abstractmethod
@@ -52,7 +54,7 @@ class ColumnView(ABC):
 
     @abstractmethod
     def compact(self) -> None:
-        """Copy the values overwritten since the version, so that it keeps no chain of undo records alive."""
+        """Copy the values overwritten since, and release the chain of undo records."""
 
 
 class StoredView(ColumnView):
@@ -63,7 +65,6 @@ class StoredView(ColumnView):
         cursor: the values overwritten since.
         slots: the slots of the rows; ``None``: cells are addressed by row key.
         is_frozen: whether cells are never overwritten.
-
     """
 
     __slots__ = ("_cursor", "_slots", "_snapshot", "is_frozen", "type")
@@ -78,7 +79,7 @@ class StoredView(ColumnView):
         self._slots = slots
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Gather the cells, and put back overwritten values."""
+        """Gather the cells, and put overwritten values back."""
         if self._slots is None:
             return self._snapshot.read(plan, self._cursor, frozen=self.is_frozen)
         cells, places = _in_slots(plan, self._slots)
@@ -86,16 +87,19 @@ class StoredView(ColumnView):
         return array if places is None else take(array, places)
 
     def piece_end(self, key: int) -> int:
-        """The end of a page; for rows in slots, the row itself."""
+        """The end of a page; for rows in slots, ``key`` itself."""
         return key if self._slots is not None else key | ((1 << self._snapshot.page_bits) - 1)
 
     def compact(self) -> None:
-        """The cost is that of the overwritten values. The columns of one version share the work."""
+        """Merge the undo records; see :meth:`ColumnView.compact`.
+
+        The cost is proportional to the overwritten values. The columns of one version share the work.
+        """
         self._cursor.compact()
 
 
 def _in_slots(plan: ReadPlan, slots: RowSlots) -> tuple[ReadPlan, Int64Array | None]:
-    """The slots of the rows of ``plan``, and the position of each row among them; computed once for all columns."""
+    """The slots of a plan's rows, and the position of each row, once for all columns."""
     known = plan.in_slots
     if known is None or known[0] is not slots:
         cells, order = slots.plan(plan.rows)

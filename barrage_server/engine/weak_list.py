@@ -1,4 +1,4 @@
-"""Objects in the order in which they were added, as long as something else keeps them."""
+"""A list of weak references, in the order of additions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _Entry = TypeVar("_Entry")
 
 
 class WeakList(Generic[_Entry]):
-    """A list that keeps nothing alive. One thread at a time changes it; objects are collected on any, at any time."""
+    """A list of weakly held objects, in the order of additions.
+
+    One thread at a time changes it; any thread may collect the objects, at any time.
+    """
 
     __slots__ = ("__weakref__", "_entries")
 
@@ -32,7 +35,7 @@ class WeakList(Generic[_Entry]):
         entries.append(weakref.ref(entry, forget))
 
     def discard(self, entry: object) -> None:
-        """Take ``entry`` away, if it is there."""
+        """Remove ``entry`` if the list has it."""
         for reference in tuple(self._entries):
             if reference() is entry:
                 with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""The rows of a table for which a condition holds."""
+"""The rows of a table that satisfy a condition."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Predicate: TypeAlias = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
 
 
 def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = None, *, name: str) -> DerivedTable:
-    """The rows of ``table`` for which ``predicate`` holds, as a table that follows it.
+    """The rows of ``table`` that satisfy ``predicate``, as a table that follows it.
 
-    It shares the columns of ``table``, and keeps row keys only.
+    The result shares the columns of ``table``, and keeps row keys only.
 
     Args:
         table: the table.
@@ -42,7 +42,6 @@ def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = No
     Raises:
         UnknownColumnError: ``table`` lacks a column.
         SchemaMismatchError: ``predicate`` did not return one boolean per row.
-
     """
     callback(predicate, "predicate")
     wanted = table.schema.names if columns is None else names(columns, "columns")
@@ -55,9 +54,12 @@ def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = No
 
 
 class Where(Operator):
-    """Keeps the keys of the included rows. The columns are those of the input.
+    """Selects rows by a predicate. Rows keep their keys, and columns are shared.
 
-    A cycle costs the rows added, or changed in a column that the predicate depends on.
+    The cost of a cycle is proportional to the rows added, or changed in a column that the predicate depends on.
+
+    Attributes:
+        rows: the included rows.
     """
 
     name: ClassVar[str] = "where"
@@ -67,35 +69,26 @@ class Where(Operator):
         self._predicate = predicate
         self._columns = tuple(columns)
         self._batch_schema = pa.schema([schema.field(number) for number in self._columns])
-        self._rows = RowSet.empty()
-
-    @property
-    def rows(self) -> RowSet:
-        """The included rows."""
-        return self._rows
-
-    def resume(self, rows: RowSet) -> None:
-        """Go on from ``rows`` as the included ones."""
-        self._rows = rows
+        self.rows = RowSet.empty()
 
     def start(self, inputs: Inputs) -> Outcome:
         """Evaluate all rows."""
         (version,) = inputs
-        self._rows = self.chosen(version, version.row_set)
-        return Outcome(self._rows, version.views, TableUpdate.of_added(self._rows, len(self.schema)))
+        self.rows = self.chosen(version, version.row_set)
+        return Outcome(self.rows, version.views, TableUpdate.of_added(self.rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Evaluate the rows added, or changed in a column that it depends on."""
+        """Evaluate the added rows, and rows changed in a column of the predicate."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
-            return Outcome(self._rows, version.views, TableUpdate.empty(len(self.schema)))
+            return Outcome(self.rows, version.views, TableUpdate.empty(len(self.schema)))
         update, touched = change.update, self.touched(change.update)
         if update.shifted.size or touched.size + update.removed.size > FEW_ROWS:
             return self._follow_many(update, touched, version)
         return self._follow_few(update, touched, version)
 
     def _follow_many(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
-        before = self._rows
+        before = self.rows
         removed = before & update.removed if update.removed else RowSet.empty()
         stayed = before - removed if removed else before
         shifts = update.shifted
@@ -114,12 +107,12 @@ class Where(Operator):
         if any(update.modified):
             modified = tuple(rows & moved if rows else rows for rows in update.modified)
         own_shifts = shifts.clip(stayed) if shifts.size else shifts
-        self._rows = moved | added if added else moved
-        return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
+        self.rows = moved | added if added else moved
+        return Outcome(self.rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
     def _follow_few(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
-        """The same on arrays of keys, for few rows and without shifts."""
-        rows, nothing = self._rows, RowSet.empty()
+        """Follow an update of few rows without shifts, with arrays of row keys."""
+        rows, nothing = self.rows, RowSet.empty()
         removed = rows & update.removed if update.removed else nothing
         if removed:
             rows = rows ^ removed
@@ -141,19 +134,19 @@ class Where(Operator):
             ]
         )
         added = self.chosen(version, update.added) if update.added else nothing
-        self._rows = rows | added if added else rows
+        self.rows = rows | added if added else rows
         if came:
             added = added | came if added else came
-        return Outcome(self._rows, version.views, TableUpdate(added, removed, update.shifted, modified))
+        return Outcome(self.rows, version.views, TableUpdate(added, removed, update.shifted, modified))
 
     def touched(self, update: TableUpdate) -> RowSet:
-        """The rows that changed in a column that the predicate depends on."""
+        """The rows that changed in a column of the predicate."""
         if len(self._columns) == 1:
             return update.modified[self._columns[0]]
         return RowSet.union_all({id(rows): rows for rows in map(update.modified.__getitem__, self._columns)}.values())
 
     def chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
-        """The ``rows`` for which the predicate holds."""
+        """The ``rows`` that satisfy the predicate."""
         found: list[RowSet] = []
         for part in version.pieces(rows, self._columns):
             chosen = np.flatnonzero(self.flags(version, part))
@@ -165,18 +158,22 @@ class Where(Operator):
         return RowSet.union_all(found)
 
     def flags_of(self, version: TableVersion, rows: RowSet) -> Flags:
-        """Whether the predicate holds, for each of ``rows``."""
+        """Whether each of ``rows`` satisfies the predicate."""
         parts = [self.flags(version, part) for part in version.pieces(rows, self._columns)]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.bool_), *parts])
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
-        """Whether the predicate holds, for each of ``rows``: at most those that are read at a time."""
+        """Whether each of ``rows``, one piece at most, satisfies the predicate."""
         batch = pa.RecordBatch.from_arrays(version.read(rows, self._columns), schema=self._batch_schema)
         return row_flags(self._predicate(batch), rows.size)
 
 
 def row_flags(answer: object, rows: int) -> Flags:
-    """The answer of a predicate, one flag per row."""
+    """Check the answer of a predicate, and return one flag per row.
+
+    Raises:
+        SchemaMismatchError: the answer is not one boolean per row.
+    """
     if isinstance(answer, pa.ChunkedArray):
         answer = answer.combine_chunks()
     if isinstance(answer, np.ndarray):

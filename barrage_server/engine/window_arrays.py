@@ -1,7 +1,7 @@
-"""The columns of a small window: one array each, in the order of the rows, which every update makes anew.
+"""The columns of a small window: one array each, replaced by every update.
 
-A window of a hundred rows that moves has nearly all of its rows replaced. Making an array of those that stay and those
-that come costs less than finding, keeping and freeing cells, and older versions need no undo records.
+When a window of a hundred rows moves, nearly all rows are replaced. Making an array of the old and new rows costs less
+than finding, keeping and freeing cells, and older versions need no undo records.
 """
 
 from __future__ import annotations
@@ -31,37 +31,41 @@ _Modified = Mapping[int, tuple[RowSet, pa.Array]]
 
 
 class WindowArrays:
-    """The values of all columns.
+    """The values of all columns of a window.
 
     Args:
         schema: the columns, of types that :meth:`suits`.
 
+    Attributes:
+        arrays: the present values of each column.
     """
 
-    __slots__ = ("_arrays", "_rows", "_schema")
+    __slots__ = ("_rows", "_schema", "arrays")
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._rows = RowSet.empty()
-        self._arrays: list[pa.Array] = [pa.nulls(0, data_type) for data_type in schema.types]
+        self.arrays: list[pa.Array] = [pa.nulls(0, data_type) for data_type in schema.types]
 
     @staticmethod
     def suits(schema: pa.Schema) -> bool:
-        """Whether the values of all columns are numbers, times, texts or bytes."""
+        """Whether all columns have numbers, times, texts or bytes."""
         return all(data_type.id in _TYPES for data_type in schema.types)
-
-    @property
-    def arrays(self) -> list[pa.Array]:
-        """The present values of each column."""
-        return self._arrays
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return _bytes(self._arrays)
+        return _bytes(self.arrays)
 
     def fits(self, stayed: RowSet, added: RowSet, columns: Sequence[pa.Array], modified: _Modified) -> bool:
-        """Whether rows and bytes stay few when these values come; of the present rows, ``stayed`` stay."""
+        """Whether rows and bytes stay few after an update.
+
+        Args:
+            stayed: the rows that stay.
+            added: the rows to add.
+            columns: their values, for each column.
+            modified: by column number: rows and their new values.
+        """
         if stayed.size + added.size > _MOST_ROWS:
             return False
         before = self.nbytes if stayed else 0  # those of some rows are not known, and are counted as all
@@ -74,11 +78,10 @@ class WindowArrays:
 
         Args:
             stayed: the rows that stay, before they are moved.
-            shifted: how they move, clipped to them.
-            added: the rows that come, with keys after the shifts.
-            columns: their values, for each column; not looked at when there are none.
+            shifted: their shifts, clipped to them.
+            added: the rows to add, with keys after the shifts.
+            columns: their values, for each column; ignored if there are none.
             modified: by column number: rows that stay, with keys after the shifts, and their new values.
-
         """
         before = self._rows
         moved = shifted.apply(stayed) if shifted.size else stayed
@@ -89,24 +92,24 @@ class WindowArrays:
             self._move(kept, columns if added else (), follows=follows)
         else:
             order = None if not added and stayed.size == before.size else _order(before, stayed, after, added)
-            self._arrays = [
+            self.arrays = [
                 self._column(number, order, after, columns[number] if added else None, modified.get(number))
-                for number in range(len(self._arrays))
+                for number in range(len(self.arrays))
             ]
         self._rows = after
         return after
 
     def _move(self, kept: slice, columns: Sequence[pa.Array], *, follows: bool) -> None:
-        """Keep one run of rows, with new ones before it, or behind it where they follow."""
+        """Keep one run of rows, with the new rows before or, if they follow, behind it."""
         count = kept.stop - kept.start
         if not count and columns:
-            self._arrays = [_owned(values) for values in columns]
+            self.arrays = [_owned(values) for values in columns]
         elif columns or count < self._rows.size:
-            parts = [[array.slice(kept.start, count)] for array in self._arrays]
+            parts = [[array.slice(kept.start, count)] for array in self.arrays]
             for part, values in zip(parts, columns, strict=False):
                 part.insert(1 if follows else 0, values)
             types = self._schema.types
-            self._arrays = [_owned(concatenated(part, data_type)) for part, data_type in zip(parts, types, strict=True)]
+            self.arrays = [_owned(concatenated(part, data_type)) for part, data_type in zip(parts, types, strict=True)]
 
     def _column(
         self,
@@ -116,8 +119,17 @@ class WindowArrays:
         added: pa.Array | None,
         modified: tuple[RowSet, pa.Array] | None,
     ) -> pa.Array:
-        """The values of one column after an update; ``order``: places in those before, followed by those added."""
-        array = self._arrays[number]
+        """The values of one column after an update.
+
+        Args:
+            number: the number of the column.
+            order: for each row afterwards, its place in the previous values, followed by the added ones; ``None`` if
+                all rows keep their places.
+            after: the rows afterwards.
+            added: the values of the added rows, if there are any.
+            modified: rows and their new values, if there are any.
+        """
+        array = self.arrays[number]
         parts = [array] if added is None else [array, added]
         if modified is not None and modified[0]:
             rows, values = modified
@@ -130,7 +142,7 @@ class WindowArrays:
     def views(self) -> tuple[ArrayView, ...]:
         """The present columns, for a new version."""
         rows = self._rows
-        return tuple([ArrayView(rows, array) for array in self._arrays])
+        return tuple([ArrayView(rows, array) for array in self.arrays])
 
 
 class ArrayView(ColumnView):
@@ -138,8 +150,7 @@ class ArrayView(ColumnView):
 
     Args:
         rows: the row keys.
-        array: their values, in this order.
-
+        array: the values, in the order of the row keys.
     """
 
     __slots__ = ("_array", "_rows", "is_frozen", "type")
@@ -163,11 +174,11 @@ class ArrayView(ColumnView):
         return take(self._array, known[1])
 
     def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """All rows are one piece."""
+        """The end of the key space, because all rows are one piece."""
         return MAX_KEY
 
     def compact(self) -> None:
-        """Nothing: no history is kept."""
+        """Do nothing: there is no history."""
 
 
 def _places(rows: RowSet, plan: ReadPlan) -> Int64Array:
@@ -180,7 +191,7 @@ def _places(rows: RowSet, plan: ReadPlan) -> Int64Array:
 
 
 def _run(before: RowSet, stayed: RowSet) -> slice | None:
-    """Where the rows that stay are among those before, if they are one run of them."""
+    """The places of ``stayed`` in ``before``, if they are one run."""
     if not stayed:
         return slice(0, 0)
     first, last = before.find([stayed.first_key, stayed.last_key]).tolist()
@@ -188,12 +199,12 @@ def _run(before: RowSet, stayed: RowSet) -> slice | None:
 
 
 def _are_apart(one: RowSet, other: RowSet) -> bool:
-    """Whether all keys of one of the sets lie before those of the other."""
+    """Whether all keys of one set lie before the keys of the other."""
     return one.last_key < other.first_key or other.last_key < one.first_key
 
 
 def _order(before: RowSet, stayed: RowSet, after: RowSet, added: RowSet) -> Int64Array:
-    """For each row afterwards: its place in the values before, or behind them, where it was added."""
+    """For each row afterwards, its place in the previous values, then the added."""
     order = np.empty(after.size, np.int64)
     come = np.zeros(after.size, np.bool_)
     come[after.find(added.keys())] = True
@@ -203,7 +214,7 @@ def _order(before: RowSet, stayed: RowSet, after: RowSet, added: RowSet) -> Int6
 
 
 def _owned(array: pa.Array) -> pa.Array:
-    """The values as cells give them: from the start of their buffers, and with a bitmap only where it is needed."""
+    """The values in buffers without unused values or needless bitmaps."""
     has_idle_bitmap = array.null_count == 0 and array.buffers()[0] is not None
     if array.offset or has_idle_bitmap or (array.type.id in _WITH_OFFSETS and offsets_of(array)[0]):
         return take(array, np.arange(len(array)))

@@ -1,11 +1,11 @@
-"""Checkpoints: the content of all durable tables at one record, so that the journal before it is not needed.
+"""Checkpoints: the content of all durable tables at one record of the journal.
 
-A checkpoint is a folder in ``state/``, called after the number of the first record that is not in it. Its
-``manifest.json`` is written last, before the folder gets its name: a folder of that name is whole. The manifest's first
-line is the XXH3-64 of the rest, in hexadecimal.
+The journal before that record is then not needed. A checkpoint is a folder in ``state/``, whose name is the number of
+the first record that is not in it. Its ``manifest.json`` is written last, before the folder gets its name: a folder
+with that name is complete. The manifest's first line is the XXH3-64 of the rest, in hexadecimal.
 
 Rows of tables that only grow at their end are kept in pieces, each in files of its own: a checkpoint writes the new
-rows only, and links the files of earlier ones. A table that did not change is linked as a whole.
+rows only, and links the files of earlier ones. All files of an unchanged table are linked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MANIFEST: Final = "manifest.json"
 _PARTIAL: Final = "partial-"
 _GROWING: Final = (TableKind.APPEND, TableKind.RING)
 _MOST_PIECES: Final = 32
-"""Pieces of a table from which on it is written as one again."""
+"""The number of pieces from which a table is written as one piece again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,10 @@ class Piece:
 
     Attributes:
         checksums: the files, by name, each with its XXH3-64.
-        stem: what their names begin with.
+        stem: the common start of their names.
         first: the row key of the first row, if the table only grows at its end; otherwise 0.
         rows: number of rows.
         nbytes: bytes of the files.
-
     """
 
     checksums: Mapping[str, str]
@@ -67,9 +66,8 @@ class TableState:
         table: the table.
         step: the cycle of its content.
         row_set: its rows.
-        next_key: what decides about new row keys.
+        next_key: the state that decides about new row keys.
         pieces: its files, in the order of the rows.
-
     """
 
     table: TableRecord
@@ -81,16 +79,15 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint has.
+    """The content of a checkpoint.
 
     Attributes:
         directory: the identity of its data directory.
         number: the number of the first record that is not in it.
-        step: the last cycle that is.
-        next_id: the id that the next table gets.
+        step: the last cycle that is in it.
+        next_id: the id of the next new table.
         tables: the tables.
         ledger: the committed batches.
-
     """
 
     directory: str
@@ -118,8 +115,7 @@ class Unsaved:
     Attributes:
         table: the table.
         version: its content.
-        next_key: what decided about new row keys then.
-
+        next_key: the state that decided about new row keys at that version.
     """
 
     table: TableRecord
@@ -134,18 +130,17 @@ def save_checkpoint(
     tables: Sequence[Unsaved],
     abandons: Callable[[], bool] = lambda: False,
 ) -> Checkpoint:
-    """Write a checkpoint, and remove the one before.
+    """Write a checkpoint, and remove the previous one.
 
     Args:
         state: the folder of checkpoints.
-        before: the last one, whose files are linked where they still hold.
-        goal: directory, number, step, next id and ledger of the new one.
+        before: the previous checkpoint, whose files are linked if they are still valid.
+        goal: directory, number, step, next id and ledger of the new checkpoint.
         tables: its tables.
-        abandons: whether to give up; asked now and then.
+        abandons: whether to give up; called between pieces of work.
 
     Raises:
-        OSError: it cannot be written, or was abandoned (InterruptedError). The one before still stands.
-
+        OSError: the checkpoint cannot be written, or was abandoned (InterruptedError). The previous one remains valid.
     """
     partial = _PARTIAL + goal.name
     state.remove(partial)
@@ -171,7 +166,7 @@ def _write_all(
     tables: Sequence[Unsaved],
     abandons: Callable[[], bool],
 ) -> Checkpoint:
-    """Write a checkpoint into ``folder``, and sync it."""
+    """Write a checkpoint into ``folder``, and sync the folder."""
     old = {} if before is None else {saved.table.id: saved for saved in before.tables}
     source = None if before is None else state.folder(before.name)
     found = []
@@ -184,18 +179,15 @@ def _write_all(
         found.append(_save(folder, goal.number, unsaved, kept, abandons))
     done = replace(goal, tables=tuple(found))
     text = json.dumps(_to_json(done), indent=1).encode()
-    manifest = folder.create(_MANIFEST)
-    try:
-        manifest.write([f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
-        manifest.sync()
-    finally:
-        manifest.close()
+    folder.write(_MANIFEST, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
     folder.sync()
     return done
 
 
 def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
-    """The newest checkpoint; ``None`` when there is none. What earlier attempts left over is removed.
+    """Read the newest checkpoint; ``None`` if there is none.
+
+    Removes the remains of earlier attempts.
 
     Args:
         state: the folder of checkpoints.
@@ -203,7 +195,6 @@ def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
 
     Raises:
         JournalError: it is damaged, or belongs to another data directory.
-
     """
     for name in state.names():
         if name.startswith(_PARTIAL):
@@ -238,7 +229,6 @@ def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Arra
 
     Raises:
         JournalError: a file is missing or damaged.
-
     """
     first = saved.row_set.first_key if saved.row_set and saved.table.spec.kind in _GROWING else 0
     for piece in saved.pieces:
@@ -251,7 +241,7 @@ def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Arra
 
 
 def _kept(before: TableState | None, unsaved: Unsaved) -> tuple[Piece, ...]:
-    """The pieces of the last checkpoint that hold for the new one."""
+    """The pieces of the previous checkpoint that are valid for the new one."""
     if before is None:
         return ()
     if before.step == unsaved.version.step:

@@ -1,6 +1,6 @@
-"""The rows of a table in a file: Parquet, and beside it an Arrow file for columns of types that Parquet changes.
+"""Files with rows of a table: Parquet, and Arrow for types that Parquet changes.
 
-Parquet through pyarrow gives every type of a table back, but for those of :func:`is_kept_by_parquet`.
+Parquet through pyarrow preserves every type that :func:`is_kept_by_parquet` accepts.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from barrage_server.journal.files import Directory, JournalFile
 __all__ = ["is_kept_by_parquet", "read_rows", "write_rows"]
 
 GROUP_ROWS: Final = 1 << 16
-"""Rows of a row group: as many as a table is read in at a time."""
+"""Rows of a row group, which is also the number of rows read at a time."""
 _PARQUET: Final = ".parquet"
 _ARROW: Final = ".arrow"
 
 
 def is_kept_by_parquet(data_type: pa.DataType) -> bool:
-    """Whether values of a storage type come back from Parquet as they were, type included."""
+    """Whether Parquet preserves values of a storage type, and the type itself."""
     if (
         pat.is_date64(data_type)
         or pat.is_interval(data_type)
@@ -42,7 +42,7 @@ def is_kept_by_parquet(data_type: pa.DataType) -> bool:
 
 
 class _Sink:
-    """A journal's file as a file object that pyarrow writes to."""
+    """A journal file as a file object for pyarrow."""
 
     closed = False
 
@@ -53,7 +53,7 @@ class _Sink:
 
     @property
     def checksum(self) -> str:
-        """XXH3-64 of what was written, in hexadecimal."""
+        """XXH3-64 of the written bytes, in hexadecimal."""
         return self._checksum.hexdigest()
 
     def write(self, data: Any) -> int:
@@ -65,30 +65,32 @@ class _Sink:
         return view.nbytes
 
     def tell(self) -> int:
-        """Bytes so far."""
+        """Bytes written so far."""
         return self.nbytes
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: there is no buffer."""
 
     def close(self) -> None:
-        """The file is closed by its owner."""
+        """Do nothing: the owner closes the file."""
 
 
 def write_rows(
     directory: Directory, stem: str, schema: pa.Schema, batches: Iterable[Sequence[pa.Array]]
 ) -> tuple[dict[str, str], int]:
-    """Write the columns of ``batches`` into files that begin with ``stem``, and sync them.
+    """Write the columns of ``batches`` into files, and sync them.
 
     Args:
-        directory: where.
-        stem: the name without an ending.
+        directory: the folder of the files.
+        stem: the start of the names of the files.
         schema: columns, in order.
         batches: the rows, in parts: one array per column, of exactly its type.
 
     Returns:
-        The names of the files, each with its XXH3-64, and their bytes. OSError when they cannot be written.
+        the names of the files, each with its XXH3-64, and their bytes.
 
+    Raises:
+        OSError: the files cannot be written.
     """
     stored = [storage_type(field.type) for field in schema]
     parts = []
@@ -157,11 +159,16 @@ class _Writers:
 def read_rows(
     directory: Directory, stem: str, schema: pa.Schema, checksums: Mapping[str, str]
 ) -> Iterator[list[pa.Array]]:
-    """The rows that :func:`write_rows` wrote, in parts. ``checksums``: of the files, by name.
+    """The rows that :func:`write_rows` wrote, in parts.
+
+    Args:
+        directory: the folder of the files.
+        stem: the start of the names of the files.
+        schema: columns, in order.
+        checksums: the XXH3-64 of each file, by name.
 
     Raises:
         JournalError: a file is missing or damaged.
-
     """
     stored = [storage_type(field.type) for field in schema]
     try:
@@ -195,7 +202,7 @@ def read_rows(
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of :data:`GROUP_ROWS`, the last one excepted."""
+    """The rows in batches of :data:`GROUP_ROWS` rows; the last one may be smaller."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -216,7 +223,7 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _split(stored: Sequence[pa.DataType]) -> dict[str, list[int]]:
-    """The numbers of the columns in each of the files, which there are."""
+    """The numbers of the columns in each file, by ending; no files without columns."""
     parquet = [number for number, data_type in enumerate(stored) if is_kept_by_parquet(data_type)]
     arrow = [number for number in range(len(stored)) if number not in frozenset(parquet)]
     return {ending: numbers for ending, numbers in ((_PARQUET, parquet), (_ARROW, arrow)) if numbers}

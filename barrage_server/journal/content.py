@@ -1,4 +1,4 @@
-"""The bodies of records: JSON that describes, then Arrow IPC messages with the rows.
+"""The bodies of records: JSON, then Arrow IPC messages with rows.
 
 A body begins with the length of the JSON text (4 bytes, little-endian), the text, and spaces up to a multiple of 8. The
 JSON of a ``CYCLE``:
@@ -6,21 +6,21 @@ JSON of a ``CYCLE``:
 ``step``
     the cycle.
 ``made``
-    tables that are there from now on: ``id``, ``name``, ``kind``, ``key``, ``capacity``, and ``schema``, an IPC schema
+    tables that the cycle creates: ``id``, ``name``, ``kind``, ``key``, ``capacity``, and ``schema``, an IPC schema
     message in base64.
 ``dropped``
-    ids of tables that are gone from now on.
+    ids of tables that the cycle removes.
 ``exchanged``
-    pairs of ids: a table that is gone from now on, and the one in ``made`` that has its place and its ledger entries.
+    pairs of ids: a table that the cycle removes, and the one in ``made`` that gets its place and its ledger entries.
 ``rows``
-    operations in their order: ``table`` (its id), ``kind``, ``bytes``. Of each, a record batch message follows, in the
-    order of the operations.
+    operations in order: ``table`` (its id), ``kind``, ``bytes``. A record batch message for each operation follows the
+    JSON, in the same order.
 ``ledger``
-    batches that are committed with it: ``table`` (its id), and what :class:`LedgerRecord` has.
+    batches that the cycle commits: ``table`` (its id), and the fields of :class:`LedgerRecord`.
 
-The JSON of a ``VOID``: ``cycle`` (the number of the record), and what has not happened: ids of
-``tables``, which keep the content that they had, and ``notes``, the numbers of entries of ``made``, ``dropped``,
-``exchanged`` and ``ledger``, counted through.
+The JSON of a ``VOID``: ``cycle`` (the number of the record), and the changes that have not happened: ids of ``tables``,
+which keep their content, and ``notes``, the numbers of entries of ``made``, ``dropped``, ``exchanged`` and ``ledger``,
+counted through.
 """
 
 from __future__ import annotations
@@ -59,14 +59,13 @@ _ALIGNMENT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """A table that is there from a cycle on.
+    """A table that exists from a cycle on.
 
     Attributes:
         id: its number in the data directory, which no other table ever has.
         name: its name.
         schema: its columns.
-        spec: its kind, and what that needs.
-
+        spec: its kind, key and capacity.
     """
 
     id: int
@@ -75,7 +74,7 @@ class TableRecord:
     spec: TableSpec
 
     def to_json(self) -> dict[str, Any]:
-        """Its JSON form."""
+        """The JSON form of the record."""
         return {
             "id": self.id,
             "name": self.name,
@@ -87,7 +86,7 @@ class TableRecord:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> TableRecord:
-        """The table of a JSON form."""
+        """The record of a JSON form."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found["schema"])))
         spec = TableSpec(TableKind(found["kind"]), tuple(found["key"]), found["capacity"])
         return cls(whole_number(found["id"]), str(found["name"]), schema, spec)
@@ -99,8 +98,7 @@ class LedgerRecord:
 
     Attributes:
         table: the id of the table.
-        entry: the ledger's entry in JSON, of which this room knows which commit it belongs to.
-
+        entry: the ledger's entry in JSON. This room reads only the identity of its commit.
     """
 
     table: int
@@ -108,28 +106,27 @@ class LedgerRecord:
 
     @property
     def key(self) -> tuple[int, str]:
-        """Table and publisher: one entry replaces an earlier one of these."""
+        """Table and publisher: an entry replaces earlier ones with the same key."""
         return self.table, str(self.entry.get("publisher"))
 
     @property
     def commit(self) -> tuple[str, str, str]:
-        """Publisher, epoch and batch: entries of one commit have the same."""
+        """Publisher, epoch and batch, which identify the commit of the entry."""
         entry = self.entry
         return str(entry.get("publisher")), str(entry.get("epoch")), str(entry.get("batch"))
 
 
 @dataclass(slots=True)
 class CycleRecord:
-    """What a cycle is about to do.
+    """The changes that a cycle is about to make.
 
     Attributes:
         step: the cycle.
-        made: tables that appear with it.
-        dropped: ids of tables that disappear with it.
-        exchanged: pairs of ids: a table that disappears, and the one that takes its place.
-        rows: the operations on each table, by its id, in order.
-        ledger: batches that are committed with it.
-
+        made: tables that the cycle creates.
+        dropped: ids of tables that it removes.
+        exchanged: pairs of ids: a table that it removes, and the table that takes its place.
+        rows: operations in order, each with the id of its table.
+        ledger: batches that it commits.
     """
 
     step: int
@@ -141,20 +138,19 @@ class CycleRecord:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write down."""
+        """Whether there is nothing to record."""
         return not (self.made or self.dropped or self.exchanged or self.rows or self.ledger)
 
 
 @dataclass(frozen=True, slots=True)
 class VoidRecord:
-    """What a cycle has not done.
+    """The changes that a cycle has failed to make.
 
     Attributes:
         cycle: the number of the cycle's record.
         tables: ids of the tables that it has not changed.
-        notes: the numbers of entries of ``made``, ``dropped``, ``exchanged`` and ``ledger``, counted
-            through, that have not happened.
-
+        notes: the numbers of the entries of ``made``, ``dropped``, ``exchanged`` and ``ledger``, counted through, that
+            have not happened.
     """
 
     cycle: int
@@ -163,14 +159,19 @@ class VoidRecord:
 
 
 def operation_schema(schema: pa.Schema, spec: TableSpec, kind: OperationKind) -> pa.Schema:
-    """The columns of an operation on a table: all of the table, or its key for a deletion."""
+    """The columns of an operation: all of the table, or its key for a deletion."""
     if kind is not OperationKind.DELETE:
         return schema
     return pa.schema([schema.field(name) for name in spec.key])
 
 
 def encode_cycle(record: CycleRecord, tables: Mapping[int, TableRecord]) -> list[Buffer]:
-    """The parts of a body. ``tables``: those that have operations, by id."""
+    """The parts of the body of a record.
+
+    Args:
+        record: the record.
+        tables: the tables with operations, by id.
+    """
     batches: list[Buffer] = []
     rows = []
     for number, operation in record.rows:
@@ -200,11 +201,10 @@ def decode_cycle(body: memoryview, table: Callable[[int], TableRecord]) -> Cycle
 
     Args:
         body: the bytes.
-        table: returns the table of an id; those of the record itself are looked up here.
+        table: returns the table of an id; not called for tables that the record itself makes.
 
     Raises:
-        JournalError: the body is not what a cycle writes.
-
+        JournalError: the body is not the body of a cycle.
     """
     try:
         head, offset = _read_head(body)
@@ -233,13 +233,17 @@ def decode_cycle(body: memoryview, table: Callable[[int], TableRecord]) -> Cycle
 
 
 def encode_void(record: VoidRecord) -> list[Buffer]:
-    """The parts of a body."""
+    """The parts of the body of a record."""
     head = {"cycle": record.cycle, "tables": sorted(record.tables), "notes": sorted(record.notes)}
     return [_head(head)]
 
 
 def decode_void(body: memoryview) -> VoidRecord:
-    """The record of a body. JournalError when it is none."""
+    """The record of a body.
+
+    Raises:
+        JournalError: the body is not the body of a void record.
+    """
     try:
         head, _ = _read_head(body)
         tables, notes = (frozenset(map(whole_number, head[name])) for name in ("tables", "notes"))

@@ -1,4 +1,4 @@
-"""The files that a journal needs: a seam, so that tests can lose what was not synced."""
+"""The files of a journal, behind an interface that tests can replace."""
 
 from __future__ import annotations
 
@@ -9,29 +9,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from barrage_server.errors import AlreadyExistsError
 
-__all__ = ["Buffer", "Directory", "JournalFile", "OsDirectory"]
+__all__ = ["NEW", "Buffer", "Directory", "JournalFile", "OsDirectory"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Bytes, or what has the buffer protocol."""
+"""Bytes, in any type with the buffer protocol."""
 
+NEW: Final = ".new"
+"""The ending of a file that will replace another one."""
 _MOST_PARTS = 512  # of one system call
 _LOCK = "lock"
 
 
 class JournalFile(ABC):
-    """A file that is written at its end."""
+    """A file that is written only at its end."""
 
     @abstractmethod
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Add the parts at the end. OSError when not all of them could be written."""
+        """Append ``parts``.
+
+        Raises:
+            OSError: not all parts could be written.
+        """
 
     @abstractmethod
     def sync(self) -> None:
-        """Return when everything that was written survives a loss of power. OSError when it may not."""
+        """Wait until all written bytes survive a loss of power.
+
+        Raises:
+            OSError: they may not survive it.
+        """
 
     @abstractmethod
     def truncate(self, size: int) -> None:
@@ -39,11 +49,11 @@ class JournalFile(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
 
 
 class Directory(ABC):
-    """A folder. Names of files have no separators."""
+    """A folder. Names of its files have no separators."""
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -51,11 +61,15 @@ class Directory(ABC):
 
     @abstractmethod
     def folder(self, name: str) -> Directory:
-        """A folder in it, which is made if there is none."""
+        """The folder ``name`` in this one, created if it does not exist."""
 
     @abstractmethod
     def create(self, name: str) -> JournalFile:
-        """A new file. OSError when there is one of that name."""
+        """A new file.
+
+        Raises:
+            OSError: the name exists.
+        """
 
     @abstractmethod
     def open(self, name: str) -> JournalFile:
@@ -63,23 +77,51 @@ class Directory(ABC):
 
     @abstractmethod
     def read(self, name: str) -> memoryview:
-        """The content of a file; it may be mapped. OSError when there is none."""
+        """The content of a file, which may be mapped.
+
+        Raises:
+            OSError: there is no such file.
+        """
 
     @abstractmethod
     def link(self, source: Directory, name: str) -> None:
-        """Give a file of ``source`` the same name here. OSError when that cannot be."""
+        """Add a file of ``source`` to this folder, under the same name.
+
+        Raises:
+            OSError: the file cannot be linked.
+        """
 
     @abstractmethod
     def rename(self, before: str, after: str) -> None:
-        """Give a file or a folder another name."""
+        """Rename a file or a folder."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with its files; nothing happens when there is none."""
+        """Remove a file, or a folder with its files, if it exists."""
 
     @abstractmethod
     def sync(self) -> None:
-        """Return when the names in it survive a loss of power."""
+        """Wait until the names in this folder survive a loss of power."""
+
+    def write(self, name: str, parts: Sequence[Buffer]) -> None:
+        """Create a file with the content ``parts``, and sync the file.
+
+        Raises:
+            OSError: the name exists, or the file cannot be written.
+        """
+        file = self.create(name)
+        try:
+            file.write(parts)
+            file.sync()
+        finally:
+            file.close()
+
+    def replace(self, name: str, parts: Sequence[Buffer]) -> None:
+        """Atomically replace a file, by way of ``name`` with the ending :data:`NEW`."""
+        self.remove(name + NEW)
+        self.write(name + NEW, parts)
+        self.rename(name + NEW, name)
+        self.sync()
 
 
 class _OsFile(JournalFile):
@@ -109,7 +151,7 @@ class _OsFile(JournalFile):
 
 
 class OsDirectory(Directory):
-    """A folder of the operating system, which is made if there is none."""
+    """A folder of the operating system, created if it does not exist."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -120,7 +162,7 @@ class OsDirectory(Directory):
         return sorted(entry.name for entry in self.path.iterdir())
 
     def folder(self, name: str) -> OsDirectory:
-        """A folder in it, which is made if there is none."""
+        """The folder ``name`` in this one, created if it does not exist."""
         return OsDirectory(self.path / name)
 
     def create(self, name: str) -> JournalFile:
@@ -138,16 +180,16 @@ class OsDirectory(Directory):
             return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
 
     def link(self, source: Directory, name: str) -> None:
-        """Give a file of ``source`` the same name here."""
+        """Add a file of ``source`` to this folder, under the same name."""
         assert isinstance(source, OsDirectory)
         os.link(source.path / name, self.path / name)
 
     def rename(self, before: str, after: str) -> None:
-        """Give a file or a folder another name."""
+        """Rename a file or a folder."""
         (self.path / before).rename(self.path / after)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with its files."""
+        """Remove a file, or a folder with its files, if it exists."""
         path = self.path / name
         if path.is_dir() and not path.is_symlink():
             for entry in path.iterdir():
@@ -157,7 +199,7 @@ class OsDirectory(Directory):
             path.unlink(missing_ok=True)
 
     def sync(self) -> None:
-        """Return when the names in it survive a loss of power."""
+        """Wait until the names in this folder survive a loss of power."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -165,17 +207,18 @@ class OsDirectory(Directory):
             os.close(descriptor)
 
     def lock(self) -> DirectoryLock:
-        """Be its one user, until the lock is closed or the process ends.
+        """Lock the folder for this process, until the lock is closed.
+
+        The end of the process releases it, too.
 
         Raises:
             AlreadyExistsError: another process has it.
-
         """
         return DirectoryLock(self.path / _LOCK)
 
 
 class DirectoryLock:
-    """A file that one process has locked."""
+    """A file that this process has locked."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
@@ -188,6 +231,6 @@ class DirectoryLock:
             ) from None
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         with suppress(OSError):
             os.close(self._descriptor)

@@ -1,4 +1,7 @@
-"""Reading the JSON of a data directory. A checksum says that it was written so, and not that it makes sense."""
+"""Checks of the JSON in a data directory.
+
+A valid checksum proves that the text was written so, and not that its values make sense.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,17 @@ MALFORMED: Final = (
     OSError,  # of pyarrow
     BarrageError,
 )
-"""Errors of code that is given JSON of another form, or values out of their range."""
+"""Errors of code that reads JSON of another form, or values out of range."""
 _LIMIT: Final = 1 << 62
-"""Numbers, steps, ids and row keys are below; so are sums of a few."""
+"""The bound of numbers, steps, ids and row keys, and of sums of a few of them."""
 
 
 def whole_number(value: object) -> int:
-    """A number of a record, a step, an id, a row key, or a count: an int from 0 on. ValueError when it is none."""
+    """``value``, if it is an int from 0 on, such as a record's number or a row key.
+
+    Raises:
+        ValueError: it is not.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMIT:
         raise ValueError(f"{str(value)[:40]} is no number from 0 on")
     return value

@@ -1,7 +1,8 @@
-"""The lineage of a data directory: an entry for each start of a server with it, and the step at which it began.
+"""The lineage of a data directory: the starts of servers with it.
 
-The file has the XXH3-64 of the rest in hexadecimal in its first line, then JSON. It is written anew, and synced, before
-a start serves anything. A damaged one costs the subscribers of earlier starts a snapshot, and nothing else.
+Each start has an entry with the step at which it began. The file has the XXH3-64 of the rest in hexadecimal in its
+first line, then JSON. It is replaced, and synced, before a start serves anything. If it is damaged, subscribers of
+earlier starts get a snapshot; nothing else is lost.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ logger = logging.getLogger("barrage_server.journal")
 
 LINEAGE: Final = "lineage.json"
 """The file with the lineage of the directory."""
-_NEW_LINEAGE: Final = f"{LINEAGE}.new"
 
 
 def read_lineage(root: Directory, era: str = "") -> Lineage:
-    """The eras of earlier starts; none where there is no file, a damaged one, or that of another time.
+    """The eras of earlier starts.
+
+    There are none if the file is missing, damaged, or older than the journal.
 
     Args:
         root: the data directory.
-        era: the id of the last era that the journal knows; empty where it knows none. A lineage without it is older
+        era: the id of the last era that the journal knows; empty if it knows none. A lineage without this era is older
             than the journal, or of another directory: it does not know which steps were lost later.
-
     """
     if LINEAGE not in root.names():
         return Lineage(())
@@ -52,14 +53,10 @@ def read_lineage(root: Directory, era: str = "") -> Lineage:
 
 
 def write_lineage(root: Directory, lineage: Lineage) -> None:
-    """Write the eras down. OSError when they cannot be."""
+    """Write the eras, and sync them.
+
+    Raises:
+        OSError: they cannot be written.
+    """
     text = json.dumps({"eras": [{"id": era.id, "step": era.step} for era in lineage.eras]}).encode()
-    root.remove(_NEW_LINEAGE)
-    file = root.create(_NEW_LINEAGE)
-    try:
-        file.write([f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
-        file.sync()
-    finally:
-        file.close()
-    root.rename(_NEW_LINEAGE, LINEAGE)
-    root.sync()
+    root.replace(LINEAGE, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])

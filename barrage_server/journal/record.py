@@ -6,7 +6,7 @@ offset  bytes  content, little-endian
 0       4      ``BJR1``
 4       4      type: :class:`RecordType`
 8       8      length of the body, in bytes; the next record begins at the next multiple of 8
-16      8      number of the record: one more than that of the record before
+16      8      number of the record: one more than the previous record has
 24      8      bytes of this segment that had been synced when the record was written
 32      8      XXH3-64 of the header up to here and of the body
 ======  =====  =========================================================================
@@ -35,14 +35,14 @@ ALIGNMENT: Final = 8
 
 
 class RecordType(IntEnum):
-    """What a record says."""
+    """The types of records."""
 
     SEGMENT = 1
-    """The first of a segment: whose journal it is."""
+    """The first record of a segment: the identity of the data directory."""
     CYCLE = 2
-    """What a cycle is about to do."""
+    """The changes that a cycle is about to make."""
     VOID = 3
-    """What a cycle has not done."""
+    """The changes that a cycle has failed to make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,12 @@ class Record:
     """One record.
 
     Attributes:
-        type: what it says.
+        type: its type.
         number: its number.
         body: its body.
         synced: bytes of the segment that were synced when it was written.
-        offset: where it begins in its segment.
-        end: where the next one begins.
-
+        offset: its first byte in the segment.
+        end: the first byte of the next record.
     """
 
     type: int
@@ -82,8 +81,9 @@ def encode_record(kind: RecordType, number: int, body: Sequence[Buffer], synced:
 
 
 def read_records(data: memoryview, offset: int = 0) -> Iterator[Record]:
-    """The records from ``offset`` on, up to the first place that is not a whole one. ``offset + end`` of the last one
-    tells where that is.
+    """The records from ``offset`` on, up to the first incomplete or damaged one.
+
+    The ``end`` of the last one is the offset of that place.
     """
     while (record := _record_at(data, offset)) is not None:
         yield record
@@ -91,7 +91,7 @@ def read_records(data: memoryview, offset: int = 0) -> Iterator[Record]:
 
 
 def find_records(data: memoryview, offset: int) -> Iterator[Record]:
-    """All whole records from ``offset`` on, whatever lies between them."""
+    """All complete records from ``offset`` on, with any bytes between them."""
     content = data.obj if isinstance(data.obj, bytes) else bytes(data)
     while (offset := content.find(_MAGIC, offset)) >= 0:
         record = _record_at(data, offset)

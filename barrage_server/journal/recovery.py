@@ -1,4 +1,4 @@
-"""Recovery: the tables of a data directory as they were, from its checkpoint and its journal."""
+"""Recovery of the tables of a data directory from checkpoint and journal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from barrage_server.journal.content import (
     decode_cycle,
     decode_void,
 )
-from barrage_server.journal.files import Directory
+from barrage_server.journal.files import NEW, Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.journal.lineage import LINEAGE
 from barrage_server.journal.record import Record, RecordType
@@ -34,8 +34,8 @@ __all__ = ["IDENTITY", "Recovered", "read_identity", "recover", "write_identity"
 logger = logging.getLogger("barrage_server.journal")
 
 IDENTITY: Final = "barrage.json"
-"""The file that says whose directory it is."""
-_NEW_IDENTITY: Final = f"{IDENTITY}.new"
+"""The file with the identity of the directory."""
+
 FORMAT_VERSION: Final = 1
 
 Parts: TypeAlias = Iterator[list[pa.Array]]
@@ -44,23 +44,22 @@ Parts: TypeAlias = Iterator[list[pa.Array]]
 
 @dataclass(slots=True)
 class Recovered:
-    """What a data directory had.
+    """The content of a data directory.
 
     Attributes:
         step: its last cycle.
         number: the number of the next record.
-        next_id: the id of the next table.
+        next_id: the id of the next new table.
         tables: the tables by id.
-        records: how they were made, by id.
+        records: the record of each table, by id.
         ledger: the last batch of each publisher and table.
-        checkpoint: the checkpoint that it began with.
-        cycles: how many cycles were repeated.
+        checkpoint: the checkpoint from which recovery began.
+        cycles: the number of repeated cycles.
         nbytes: bytes of the journal since the checkpoint.
-        left_out: what cycles that failed when they were repeated have not done. It is to be written down: the next
-            start may repeat them without a failure.
-        torn: a sentence about the journal's torn end; empty when it has none.
-        era: the id of the era of the last segment; empty where none is known.
-
+        left_out: the changes that repeated cycles have failed to make. They must be recorded: the next start may repeat
+            these cycles without a failure.
+        torn: a sentence about the journal's torn end; empty if it has none.
+        era: the id of the era of the last segment; empty if it is unknown.
     """
 
     step: int = 0
@@ -78,7 +77,7 @@ class Recovered:
 
 
 class _FailedCycle(Exception):  # noqa: N818
-    """A cycle failed when it was repeated, as it had when it first ran."""
+    """A repeated cycle failed, as it did when it first ran."""
 
     def __init__(self, number: int, table: int) -> None:
         super().__init__()
@@ -87,27 +86,18 @@ class _FailedCycle(Exception):  # noqa: N818
 
 def write_identity(root: Directory, identity: str) -> None:
     """Make ``root`` the data directory ``identity``."""
-    root.remove(_NEW_IDENTITY)
-    file = root.create(_NEW_IDENTITY)
-    try:
-        file.write([json.dumps({"version": FORMAT_VERSION, "directory": identity}).encode()])
-        file.sync()
-    finally:
-        file.close()
-    root.rename(_NEW_IDENTITY, IDENTITY)
-    root.sync()
+    root.replace(IDENTITY, [json.dumps({"version": FORMAT_VERSION, "directory": identity}).encode()])
 
 
 def read_identity(root: Directory) -> str | None:
     """The identity of a data directory; ``None`` for an empty folder.
 
     Raises:
-        JournalError: the folder has other things in it, or a format of another version.
-
+        JournalError: the folder has other files, or a format of another version.
     """
     names = root.names()
     if IDENTITY not in names:
-        others = [name for name in names if name not in ("lock", "lost+found", _NEW_IDENTITY)]
+        others = [name for name in names if name not in ("lock", "lost+found", IDENTITY + NEW)]
         if others:
             raise JournalError(
                 f"The data directory has no {IDENTITY}, and it is not empty: there is {others[0]}. Name an empty "
@@ -135,7 +125,7 @@ def recover(
     watch: Callable[[RestorableTable], object] = lambda _table: None,
     ahead: Callable[[Parts], Parts] = iter,
 ) -> Recovered:
-    """Make the tables of a data directory again, in an empty graph, row keys included.
+    """Restore the tables of a data directory in an empty graph, row keys included.
 
     Args:
         root: the data directory.
@@ -143,11 +133,10 @@ def recover(
         graph: the graph of the tables.
         repair: whether to cut a torn end off the journal.
         watch: called with each table as it was in the checkpoint, or when it was made, before cycles change it.
-        ahead: gives out the same parts of a checkpoint, and may read the next one meanwhile.
+        ahead: returns the same parts of a checkpoint, and may read the next one ahead.
 
     Raises:
         JournalError: checkpoint or journal are damaged; the text names file and place.
-
     """
     failed: set[tuple[int, int]] = set()
     while True:
@@ -160,7 +149,7 @@ def recover(
 
 
 class _Recovery:
-    """One attempt."""
+    """One attempt at a recovery."""
 
     def __init__(
         self,
@@ -182,7 +171,7 @@ class _Recovery:
         self._epochs: dict[str, str] = {}  # the present one of each publisher
 
     def run(self, *, repair: bool) -> Recovered:
-        """What was found."""
+        """Load the checkpoint, and repeat the cycles of the journal."""
         found = self._found
         state = self._root.folder("state")
         found.checkpoint = load_checkpoint(state, self._identity)
@@ -239,7 +228,13 @@ class _Recovery:
         return table
 
     def _repeat(self, record: Record, void: VoidRecord, lost: frozenset[int]) -> None:
-        """Repeat one cycle, without what it has not done, and without the tables ``lost``, in which it fails."""
+        """Repeat one cycle.
+
+        Args:
+            record: the record of the cycle.
+            void: the changes that the cycle had failed to make.
+            lost: the ids of tables in which the cycle fails now, and which are left out.
+        """
         found = self._found
         cycle = decode_cycle(record.body, self._record_of)
         if lost:
@@ -273,7 +268,11 @@ class _Recovery:
             self._commit(one)
 
     def _commit(self, one: LedgerRecord) -> None:
-        """Note a commit. A new epoch ends what earlier ones have committed, also to tables that it does not write."""
+        """Record a commit.
+
+        A new epoch of a publisher removes all commits of its earlier epochs, also to tables without a commit of the new
+        one.
+        """
         publisher, epoch, _ = one.commit
         ledger = self._found.ledger
         if self._epochs.get(publisher, epoch) != epoch:
@@ -301,9 +300,9 @@ class _Recovery:
 
 
 def _notes_with(cycle: CycleRecord, lost: frozenset[int]) -> frozenset[int]:
-    """The numbers of the notes that a cycle does not do when it fails in the tables ``lost``.
+    """The numbers of the notes that a cycle does not do when ``lost`` tables fail.
 
-    They are those of all commits that write to one of these tables.
+    These are the notes of all commits that write to one of these tables.
     """
     tables_of: dict[tuple[str, str, str], set[int]] = {}
     for one in cycle.ledger:
@@ -320,7 +319,7 @@ def _notes_with(cycle: CycleRecord, lost: frozenset[int]) -> frozenset[int]:
 
 
 class _Notes:
-    """The notes of a cycle that have happened, and the tables that were made and not served."""
+    """The notes of a cycle that have happened, and tables that were never served."""
 
     def __init__(self, cycle: CycleRecord, void: frozenset[int]) -> None:
         counted = [*cycle.made, *cycle.dropped, *cycle.exchanged, *cycle.ledger]

@@ -1,7 +1,8 @@
-"""The files of a journal: what is written goes to the last one, and what was written is read from all of them.
+"""The segments of a journal: files of records, of which the last is written to.
 
-A segment is called after the number of its first record, in twenty digits, with the ending ``.log``. All segments but
-the last are complete. The last may end in a torn record, which is cut off; anything else that is no record is damage.
+The name of a segment is the number of its first record, in twenty digits, with the ending ``.log``. All segments but
+the last are complete. The last may end in a torn record, which is cut off; any other bytes that are not a record are
+damage.
 """
 
 from __future__ import annotations
@@ -25,14 +26,13 @@ _ENDING: Final = ".log"
 
 @dataclass(slots=True)
 class Segment:
-    """A file that records are written to.
+    """A file with records, which is written at its end.
 
     Attributes:
         name: its name.
         file: the file.
-        size: bytes that were written.
-        synced: bytes that are known to be synced.
-
+        size: bytes written.
+        synced: bytes known to be synced.
     """
 
     name: str
@@ -47,14 +47,13 @@ class Journal:
     Args:
         directory: the folder of the segments.
         identity: the identity of the data directory.
-        number: the number of the first record that it writes.
-        era: the id of the era that it writes in.
+        number: the number of the first record to write.
+        era: the id of the present era.
 
     Attributes:
         number: the number of the next record.
-        nbytes: bytes of the records that were appended.
-        segment: the segment that records are appended to.
-
+        nbytes: bytes of the appended records.
+        segment: the segment to which records are appended.
     """
 
     def __init__(self, directory: Directory, identity: str, number: int, era: str) -> None:
@@ -65,8 +64,10 @@ class Journal:
         self.segment = self._begin()
 
     def append(self, kind: RecordType, body: Sequence[Buffer]) -> int:
-        """Write a record; returns its number. OSError when it cannot be: nothing is written then, or the end of the
-        segment is torn.
+        """Write a record; returns its number.
+
+        Raises:
+            OSError: it cannot be written. Nothing is written then, or the end of the segment is torn.
         """
         segment, number = self.segment, self.number
         parts, nbytes = encode_record(kind, number, body, segment.synced)
@@ -81,7 +82,7 @@ class Journal:
         return number
 
     def sync(self) -> int:
-        """Sync what was written; returns the number of the first record that may not be."""
+        """Sync the written records; returns the number of the first that may not be."""
         segment, number = self.segment, self.number
         size = segment.size
         segment.file.sync()
@@ -89,8 +90,13 @@ class Journal:
         return number
 
     def rotate(self) -> int:
-        """Begin another segment, when all that was written is synced; returns the number of its first record. Its name
-        is synced then: a segment that has a later one is complete. OSError when that cannot be; nothing has changed.
+        """Begin another segment; returns the number of its first record.
+
+        All written records must be synced. The name of the new segment is synced: a segment with a later one is
+        complete.
+
+        Raises:
+            OSError: there can be no new segment; nothing has changed.
         """
         number = self.number
         segment = self._begin()
@@ -106,12 +112,12 @@ class Journal:
         return number
 
     def close(self) -> None:
-        """Sync what was written, and write no more."""
+        """Sync the written records, and close the journal."""
         self.segment.file.sync()
         self.segment.file.close()
 
     def remove_before(self, number: int) -> None:
-        """Remove the segments that have only records before ``number``."""
+        """Remove the segments with only records before ``number``."""
         names = segment_names(self._directory)
         for name, following in pairwise(names):
             if _first_number(following) <= number and name != self.segment.name:
@@ -138,9 +144,10 @@ class Journal:
 
 
 def reserve_segment(directory: Directory, number: int) -> None:
-    """Make the file of the segment that begins with ``number``, if there is none, and sync its name.
+    """Create an empty file for the segment that begins with ``number``, and sync it.
 
-    A missing segment is a loss from then on, and not a server that ended before it began one. An empty segment is none.
+    Does nothing if the file exists. From then on, a missing segment is a loss, and not a server that ended before it
+    began one. An empty segment has no records.
     """
     if _name(number) not in directory.names():
         directory.create(_name(number)).close()
@@ -153,7 +160,7 @@ def segment_names(directory: Directory) -> list[str]:
 
 
 def era_of(record: Record) -> str:
-    """The id of the era in which a segment was begun, of its first record; empty where it names none."""
+    """The id of the era of a segment, from its first record; empty if unknown."""
     return str(json.loads(bytes(record.body)).get("era", ""))
 
 
@@ -171,15 +178,13 @@ def read_journal(
     Args:
         directory: the folder of the segments.
         identity: the identity of the data directory.
-        number: the number of the first record that is wanted, with which a segment begins: that of the checkpoint, or 0
-            without one.
+        number: the first record to read, with which a segment begins: the number of the checkpoint, or 0 without one.
         is_new: whether no server has begun a journal yet, so that there may be no segment.
-        repair: whether to cut a torn end off the last segment. A copy stays if there are whole records in it.
+        repair: whether to cut a torn end off the last segment. A copy is kept if it has complete records.
         torn: called with a sentence about a torn end.
 
     Raises:
         JournalError: the journal is damaged, or incomplete; the text names file and offset.
-
     """
     names = segment_names(directory)
     firsts = [_first_number(name) for name in names]
@@ -229,8 +234,10 @@ def _check_first(record: Record, name: str, identity: str) -> None:
 
 
 def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
-    """Raise unless what is behind ``end`` can have been left by a crash in the middle of a write; the number of whole
-    records in it.
+    """Raise unless a crash during a write can have left the bytes at ``end``.
+
+    Returns:
+        the number of complete records behind ``end``.
     """
     if not is_last:
         raise _damage(name, end, "the segment is incomplete, and there is a later one")
@@ -243,7 +250,7 @@ def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
 
 
 def _cut(directory: Directory, name: str, size: int) -> None:
-    """Cut a segment. Its name stays, also without a record: a checkpoint may begin with it."""
+    """Cut a segment, and keep its file: a checkpoint may begin with it."""
     file = directory.open(name)
     try:
         file.truncate(size)
@@ -282,8 +289,10 @@ def _damage(name: str, offset: int, what: str) -> JournalError:
 
 
 def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
-    """Cut the segment ``name`` off at ``offset``, and take all later ones away. Copies of what is cut off stay, under
-    names that begin with ``cut-``; returns these.
+    """Cut the segment ``name`` at ``offset``, and remove all later segments.
+
+    Returns:
+        the names of copies of the removed parts, which begin with ``cut-``.
     """
     names = segment_names(directory)
     place = names.index(name)
@@ -293,12 +302,7 @@ def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
         start = offset if later == name else 0
         copy = f"cut-{later}"
         directory.remove(copy)
-        file = directory.create(copy)
-        try:
-            file.write([directory.read(later)[start:]])
-            file.sync()
-        finally:
-            file.close()
+        directory.write(copy, [directory.read(later)[start:]])
         directory.sync()
         if later == name and (offset or follows):
             _cut(directory, later, start)

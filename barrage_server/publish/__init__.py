@@ -1,4 +1,7 @@
-"""From staged batches to one delta of one table: pure state, no network, no threads, no clock."""
+"""Published rows: from staged batches to one delta of each table.
+
+A pure room: no network, no threads, no clocks.
+"""
 
 from __future__ import annotations
 

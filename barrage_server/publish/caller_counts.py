@@ -1,4 +1,4 @@
-"""What each caller has of something that all callers share."""
+"""The use of a shared resource by each caller."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["CallerCounts", "share_of_one"]
 
 
 def share_of_one(limit: int) -> int:
-    """The most that one caller may have of ``limit``, at least 1: a tenth is kept for others."""
+    """The most that one caller may have: ``limit`` less a tenth for others."""
     return max(1, limit - limit // 10)
 
 
 class CallerCounts:
-    """A number for each caller. One that has nothing takes no memory. Not thread-safe."""
+    """A number for each caller; 0 takes no memory. Not thread-safe."""
 
     def __init__(self) -> None:
         self._numbers: Counter[Hashable] = Counter()
@@ -26,11 +26,11 @@ class CallerCounts:
         return len(self._numbers)
 
     def add(self, caller: Hashable, number: int = 1) -> None:
-        """Count ``number`` more for ``caller``."""
+        """Add ``number`` to the number of ``caller``."""
         self._numbers[caller] += number
 
     def remove(self, caller: Hashable, number: int = 1) -> None:
-        """Count ``number`` less for ``caller``, who has as many."""
+        """Subtract ``number`` from the number of ``caller``, which is at least as large."""
         self._numbers[caller] -= number
         if not self._numbers[caller]:
             del self._numbers[caller]

@@ -1,4 +1,4 @@
-"""Commits: what is staged becomes one delta of each of its tables, once."""
+"""Commits of staged batches: one delta of each table, exactly once."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ logger = logging.getLogger("barrage_server.publish")
 
 
 class Committer:
-    """Turns staged batches into deltas of tables, one commit of a publisher at a time.
+    """Turns staged batches into deltas of tables, one commit per publisher at a time.
 
     A commit is all or nothing: either the rows of all its tables are visible in one cycle and its batch number is in
     the ledger for each, or neither. A batch whose number is not greater than the publisher's last one is a repetition
-    and changes nothing. One that does not follow the last one is refused.
+    and changes nothing. A batch that does not follow the last one is refused.
     """
 
     def __init__(self, store: TableStore, staging: StagingArea, ledger: Ledger) -> None:
@@ -58,14 +58,15 @@ class Committer:
     def commit(
         self, request: CommitRequest, principal: str = "", now: float = 0.0, check_new: CheckNew | None = None
     ) -> CommitResult:
-        """Make the batches under the tokens of ``request`` visible. Tables that have the batch already are left out.
+        """Make the batches under the tokens of ``request`` visible.
+
+        Skips tables that have the batch already.
 
         Args:
             request: the request.
             principal: the user of the call.
             now: seconds of the wall clock.
-            check_new: called with the schemas of tables that are not there, by name; raises when the user may not make
-                them.
+            check_new: called with the schemas of tables to be created, by name; raises if the user may not create them.
 
         Raises:
             FencedError: the publisher's name belongs to another user, or another epoch has it.
@@ -73,8 +74,7 @@ class Committer:
             PublishError: a token is unknown or was staged for another batch, or the publisher's last batch is not the
                 expected one.
             LimitError: the server remembers as many publishers as it can.
-            InvalidRequestError: a subclass of it, when the rows or options do not fit a table.
-
+            InvalidRequestError: a subclass of it, if the rows or options do not fit a table.
         """
         identity = Identity(request.publisher, request.epoch, principal)
         with self._turn_of(request.publisher):
@@ -100,9 +100,10 @@ class Committer:
 
     @contextmanager
     def _turn_of(self, publisher: str) -> Iterator[None]:
-        """Run after other commits of ``publisher``: one that is sent again while the first runs is its repetition.
+        """Exclude other commits of ``publisher`` during the ``with`` body.
 
-        Commits of different publishers run beside each other, and share a sync of the journal.
+        A commit that is sent again while the first one runs is then a repetition. Commits of different publishers run
+        concurrently, and share a sync of the journal.
         """
         with self._ended:
             self._ended.wait_for(lambda: publisher not in self._committing)
@@ -115,7 +116,11 @@ class Committer:
                 self._ended.notify_all()
 
     def last_batch(self, request: LastBatchRequest, principal: str = "") -> int | None:
-        """The last committed batch; FencedError when the publisher of the request may not commit."""
+        """The last committed batch; ``None`` if there is none.
+
+        Raises:
+            FencedError: the publisher of the request may not commit.
+        """
         if request.epoch is None:
             self._ledger.check_owner(request.publisher, principal)
             return self._ledger.last(request.publisher, request.table)
@@ -124,11 +129,11 @@ class Committer:
         return self._ledger.last_of(identity, request.table)
 
     def check_stage(self, request: StageRequest, principal: str = "") -> None:
-        """Raise FencedError when what ``request`` announces can never be committed."""
+        """Raise FencedError if the batch of ``request`` could never be committed."""
         self._ledger.check(Identity(request.publisher, request.epoch, principal), takeover=True)
 
     def staged(self, request: StageRequest, token: str) -> None:
-        """Record that an entry was sealed; drop it if its batch was committed meanwhile."""
+        """Drop a newly sealed entry if its batch has been committed meanwhile."""
         if self._has(Identity(request.publisher, request.epoch), request.table, request.batch):
             self._staging.drop([token])
 
@@ -140,7 +145,11 @@ class Committer:
         now: float,
         check_new: CheckNew | None,
     ) -> tuple[int, int]:
-        """Apply the deltas in one cycle, and record them. The number of rows, and the step of the cycle."""
+        """Apply and record the deltas in one cycle.
+
+        Returns:
+            the number of rows, and the step of the cycle.
+        """
         deltas = [self._delta(request, identity, part, now) for part in parts]
         tables = publish_parts(self._store, deltas, limit=self._staging.limits.total_bytes, check_new=check_new)
         return sum(delta.rows for delta in deltas), max(table.version.step for table in tables)
@@ -150,7 +159,7 @@ class Committer:
         entry = self._ledger.entry(identity, part.table, request.batch, now)
 
         def committed(table: Table) -> BatchCommitted:
-            """What records the batch, with the cycle that has its rows."""
+            """The note that records the batch, in the cycle with its rows."""
             return BatchCommitted(table, lambda: self._ledger.advance(entry, table), entry.to_fields())
 
         return Part(target, schema, batches, committed)
@@ -160,8 +169,9 @@ class Committer:
         return self._staging.find(part.tokens, publisher, part.table, request.batch, epoch=epoch, principal=principal)
 
     def _drop_superseded(self, request: CommitRequest, identity: Identity) -> None:
-        """Drop what can never be committed: other attempts at the batch, those of a driver that is gone, and those of
-        earlier epochs.
+        """Drop entries that can no longer be committed.
+
+        These are other attempts at the batch, batches of a driver that has ended, and batches of earlier epochs.
         """
 
         def is_over(staged: StageRequest) -> bool:
@@ -178,7 +188,7 @@ class Committer:
         return last is not None and batch <= last
 
     def _check_expected(self, request: CommitRequest, identity: Identity, part: CommitPart) -> None:
-        """Raise unless the batch follows the last one of the table, as far as the publisher asks for that."""
+        """Raise unless the batch follows the table's last one, as the publisher demands."""
         last = self._ledger.last_of(identity, part.table)
         if request.expected_last is not None and last != request.expected_last:
             known = "no batch" if last is None else f"batch {last} as the last one"
@@ -203,7 +213,7 @@ class Committer:
         logger.warning("%s; committed without them, as its publisher allows", text)
 
     def _needs_no_history(self, part: CommitPart) -> bool:
-        """Whether the batch is all that there is to know: it replaces the table, or rows live for one cycle."""
+        """Whether earlier batches do not matter: for replacement and blink tables."""
         blinks = part.kind is TableKind.BLINK or isinstance(self._store.find(part.table), BlinkTable)
         return blinks or part.mode is PublishMode.REPLACE
 
@@ -211,7 +221,7 @@ class Committer:
 def _gather(
     request: CommitRequest, part: CommitPart, staged: Sequence[Staged]
 ) -> tuple[Target, pa.Schema, list[pa.RecordBatch]]:
-    """The target, the schema and the rows of one table, in the order in which they are applied."""
+    """The target, the schema and the ordered rows of one table."""
     schema = part.schema if part.schema is not None else next((entry.schema for entry in staged), None)
     if schema is None:
         raise InvalidRequestError(f"Batch {request.batch} of table '{part.table}' is empty: send the schema with it.")

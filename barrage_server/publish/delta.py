@@ -1,4 +1,4 @@
-"""One delta: published rows, applied to their table in one cycle."""
+"""Deltas: published rows, applied to their table in one cycle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["CheckNew", "Part", "TableStore", "Target", "apply_rows", "publish_pa
 
 
 CheckNew: TypeAlias = Callable[[Mapping[str, pa.Schema]], object]
-"""Raises when a publisher may not make tables of these names and schemas, all of which one commit makes."""
+"""Raises if a publisher may not create tables with these names and schemas, all in one commit."""
 
 
 class TableStore(Protocol):
@@ -38,45 +38,51 @@ class TableStore(Protocol):
 
     @property
     def graph(self) -> UpdateGraph:
-        """The graph that all its tables belong to."""
+        """The update graph of all its tables."""
 
     def find(self, name: str) -> Table | None:
-        """The table of that name, if there is one."""
+        """The table ``name``, if there is one."""
 
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
-        """Create a table that :meth:`find` does not return yet."""
+        """Create a table, which :meth:`find` does not return yet."""
 
     def making(self, names: Collection[str]) -> AbstractContextManager[None]:
-        """Let no one else make tables of these names during the ``with`` body; waits for those that do.
+        """Let no other publisher create tables of these names during the ``with`` body.
 
-        Raises AlreadyExistsError when a name is reserved.
+        Waits for publishers that create them now.
+
+        Raises:
+            AlreadyExistsError: a name is reserved.
         """
 
     def serve(self, table: Table, spec: TableSpec) -> CycleNote:
-        """What serves a new table, within :meth:`making` of its name, with the cycle that has its first rows."""
+        """A note that serves a new table, for the cycle with its first rows.
+
+        The cycle must be within :meth:`making` of its name.
+        """
 
     def discard(self, table: Table) -> None:
         """Drop a new table that was not served."""
 
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> CycleNote:
-        """What serves ``after`` in place of ``before``, which takes no more rows from then on; commits to ``before``
-        count for ``after``.
+        """A note that serves ``after`` in place of ``before``.
+
+        ``before`` takes no more rows from then on; commits to ``before`` count for ``after``.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table, and how rows are applied to it.
+    """A table, and the way in which rows are applied to it.
 
     Attributes:
         table: its name.
-        mode: ``None``: by the table (append; upsert with keys; replace for a table that is replaced as a whole). Append
-            to a table with keys is an upsert. Replace turns an append table into one of the kind ``replaced``, which
-            takes append and replace from then on.
-        key: key columns. They make a new table a keyed one, and must match those of an existing table.
+        mode: ``None`` for the default of the table: upsert with keys, replace for a table that is replaced as a whole,
+            append otherwise. Append to a table with keys is an upsert. Replace turns an append table into one of the
+            kind ``replaced``, which accepts append and replace from then on.
+        key: key columns. A new table with key columns is a keyed one; they must equal those of an existing table.
         kind: kind of a new table; an existing table must have it.
         capacity: rows that a ring keeps.
-
     """
 
     table: str
@@ -92,11 +98,10 @@ class Part:
 
     Attributes:
         target: the table and the mode.
-        schema: the schema of a new table: that of ``batches`` before they were brought to plain form. Needed when there
-            are none.
+        schema: the schema of a new table, which is the schema of ``batches`` before their conversion to plain form.
+            Needed if there are none.
         batches: the rows, in order.
-        committed: returns what is to happen with the cycle, of the table that has the rows; ``None``: nothing.
-
+        committed: makes a note for the cycle, from the table that has the rows; ``None`` for no note.
     """
 
     target: Target
@@ -119,7 +124,11 @@ def publish_rows(
     limit: int | None = None,
     check_new: CheckNew | None = None,
 ) -> tuple[int, Table]:
-    """:func:`publish_parts` for one table: the number of rows that were applied, and the table."""
+    """Call :func:`publish_parts` for one table.
+
+    Returns:
+        the number of applied rows, and the table.
+    """
     part = Part(target, schema, batches)
     (table,) = publish_parts(store, [part], limit=limit, check_new=check_new)
     return part.rows, table
@@ -128,24 +137,23 @@ def publish_rows(
 def publish_parts(
     store: TableStore, parts: Sequence[Part], *, limit: int | None = None, check_new: CheckNew | None = None
 ) -> list[Table]:
-    """Apply rows to their tables in one cycle: all of them, or nothing. Tables are created when they do not exist.
+    """Apply rows to their tables in one cycle: all of them, or nothing.
 
-    New tables are served from that cycle on: refused rows leave no table behind, and drop none that another publisher
-    uses.
+    Tables that do not exist are created, and are served from that cycle on: refused rows leave no table behind, and
+    drop no table that another publisher uses.
 
     Args:
-        store: where tables are found or created.
-        parts: the rows, of one table each.
+        store: finds and creates tables.
+        parts: the rows, each part of another table.
         limit: bytes that the rows of a part may have in the table's types.
-        check_new: called with the schemas of tables that are not there, by name; raises when the publisher may not
-            make them.
+        check_new: called with the schemas of tables to be created, by name; raises if the publisher may not create
+            them.
 
     Returns:
-        The table of each part.
+        the table of each part.
 
     Raises:
-        InvalidRequestError: a subclass of it, when rows do not fit; nothing has changed then.
-
+        InvalidRequestError: a subclass of it, if rows do not fit; nothing has changed then.
     """
     if len({part.target.table for part in parts}) < len(parts):
         raise InvalidRequestError("A table is named twice in one commit; put its rows together.")
@@ -158,13 +166,6 @@ def publish_parts(
 
 class _AnotherTableError(Exception):
     """A name has another table than before."""
-
-
-def _makes_table(there: Table | None, target: Target) -> bool:
-    """Whether rows for ``target`` make a table, or another one in place of the one that is there."""
-    if there is None:
-        return True
-    return type(there) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None
 
 
 def _publish(store: TableStore, parts: Sequence[Part], limit: int | None, check_new: CheckNew | None) -> list[Table]:
@@ -199,7 +200,14 @@ def _publish(store: TableStore, parts: Sequence[Part], limit: int | None, check_
 
 
 def _table_for(store: TableStore, part: Part, there: Table | None, limit: int | None) -> tuple[Table, CycleNote | None]:
-    """The table for the rows of ``part``, checked, and what serves it if it is new. ``there``: the one of that name."""
+    """The checked table for the rows of ``part``, and a note that serves a new one.
+
+    Args:
+        store: finds and creates tables.
+        part: the rows.
+        there: the present table of that name, if there is one.
+        limit: bytes that the rows may have in the table's types.
+    """
     target = part.target
     if there is None:
         if target.mode is PublishMode.DELETE:
@@ -211,9 +219,9 @@ def _table_for(store: TableStore, part: Part, there: Table | None, limit: int | 
     _check_kind(there, target)
     _check_key(there, target)
     _check_nulls(there, part.batches, limit)
-    if not _makes_table(there, target):
+    if type(there) is not AppendTable or target.mode is not PublishMode.REPLACE or target.kind is not None:
         return there, None
-    # An append table has promised its subscribers that no row is removed; they are told that there is another table.
+    # An append table promises its subscribers that no row is removed: another table takes its place.
     spec = TableSpec(TableKind.REPLACED)
     table = store.make(there.name, there.schema, spec)
     return table, store.exchange(there, table, spec)
@@ -252,7 +260,11 @@ def _check_key(table: Table, target: Target) -> None:
 
 
 def _check_nulls(table: Table, batches: Sequence[pa.RecordBatch], limit: int | None) -> None:
-    """Check the size that columns of type null have in the types of the table."""
+    """Check the size of columns of type null in the types of the table.
+
+    Raises:
+        LimitError: it exceeds ``limit``.
+    """
     if limit is None:
         return
     total = 0
@@ -288,11 +300,16 @@ def _mode_for(table: Table, mode: PublishMode | None) -> PublishMode:
 
 
 def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
-    """Apply rows to a table in one cycle; ``wanted`` as in :class:`Target`.
+    """Apply rows to a table in one cycle.
+
+    Args:
+        table: the table.
+        wanted: the mode; see :class:`Target`.
+        schema: the schema of the rows.
+        batches: the rows.
 
     Raises:
-        InvalidRequestError: a subclass of it, when the rows do not fit; nothing has changed then.
-
+        InvalidRequestError: a subclass of it, if the rows do not fit; nothing has changed then.
     """
     mode = _mode_for(table, wanted)
     if isinstance(table, AppendTable):
@@ -314,6 +331,9 @@ def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batc
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    """No rows, in plain form. Empty arrays of nested encodings made by pyarrow fail its own validation."""
+    """No rows, in plain form.
+
+    Empty arrays of nested encodings made by pyarrow fail its own validation.
+    """
     plain = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
     return pa.RecordBatch.from_arrays([empty_array(field.type) for field in plain], schema=plain)

@@ -1,4 +1,4 @@
-"""A published Barrage update, as an update of the replica."""
+"""Conversion of published Barrage updates to updates of a replica."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ __all__ = ["replica_update"]
 
 
 def replica_update(table: ReplicaTable, message: IncomingMessage) -> ReplicaUpdate:
-    """The update of ``table`` that ``message`` describes. A snapshot replaces the content.
+    """The update of ``table`` that ``message`` describes.
+
+    A snapshot replaces the content.
 
     Raises:
-        WireFormatError: the message carries a part of its rows only, as for a viewport; a publication covers whole
+        WireFormatError: the message has values of some of its rows only, as for a viewport; a publication covers whole
             tables.
-
     """
     metadata = message.metadata
     added = metadata.added_rows if metadata.added_rows is not None else RowSet.empty()

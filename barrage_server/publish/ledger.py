@@ -1,4 +1,4 @@
-"""The last committed batch of each publisher, by which a replayed batch is recognised."""
+"""The last committed batch of each publisher, to recognise repeated batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEDGER_SECONDS: Final = 30 * 86_400.0
 """Seconds after its last commit for which a publisher is remembered."""
 _SINGLE_SECONDS: Final = 3_600.0
 _RETRY_SECONDS: Final = 900.0
-"""Seconds for which a single write may repeat its commit: three times what a sink waits for its server."""
+"""Seconds for which a single write may repeat its commit: three times a sink's wait for its server."""
 _EARLIER: Final = 100
 """Earlier epochs of one publisher that are remembered."""
 
@@ -29,10 +29,9 @@ class Identity:
 
     Attributes:
         publisher: the name under which batches are remembered.
-        epoch: the run of the publisher that its batch numbers belong to; None for a publisher without epochs.
-        principal: the user of the call. A publisher name belongs to the user that commits under it first; empty, on a
-            server that knows no users: it belongs to none.
-
+        epoch: the run of the publisher to which its batch numbers belong; ``None`` for a publisher without epochs.
+        principal: the user of the call. A publisher name belongs to the user who commits under it first; on a server
+            without users it is empty, and the name belongs to no user.
     """
 
     publisher: str
@@ -42,7 +41,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What a commit leaves behind, for one table.
+    """The record of a publisher's last commit to one table.
 
     Attributes:
         publisher: the name under which the batch was committed.
@@ -50,9 +49,8 @@ class LedgerEntry:
         table: the table's name.
         batch: the last batch.
         when: time of the commit, in seconds of the wall clock.
-        principal: the user that the publisher's name belongs to.
-        earlier: the epochs before it, which are refused.
-
+        principal: the user to whom the publisher's name belongs.
+        earlier: earlier epochs, which are refused.
     """
 
     publisher: str
@@ -64,7 +62,7 @@ class LedgerEntry:
     earlier: tuple[str | None, ...] = ()
 
     def to_fields(self) -> dict[str, Any]:
-        """The entry in JSON, without its table."""
+        """The JSON form of the entry, without its table."""
         return {
             "publisher": self.publisher,
             "epoch": self.epoch,
@@ -76,7 +74,7 @@ class LedgerEntry:
 
     @classmethod
     def of_fields(cls, table: str, fields: Mapping[str, Any]) -> LedgerEntry:
-        """The entry of :meth:`to_fields`, for the table of that name."""
+        """The entry of a JSON form, for the table ``table``."""
         return cls(
             publisher=str(fields["publisher"]),
             epoch=fields.get("epoch"),
@@ -95,12 +93,19 @@ class _Key(NamedTuple):
 
 class _Held(NamedTuple):
     entry: LedgerEntry
-    table: object  # the table itself, not its name: a later table of that name is another one
+    table: object  # the table itself: a later table may have the same name
 
 
 @dataclass(slots=True)
 class _Name:
-    """A publisher's name: the user that it belongs to, its epochs, and the tables that the present one has written."""
+    """The owner of a publisher's name, its epochs, and tables of the present epoch.
+
+    Attributes:
+        principal: the user to whom the name belongs.
+        epoch: the present epoch.
+        earlier: earlier epochs.
+        tables: the names of the tables that the present epoch has written.
+    """
 
     principal: str
     epoch: str | None
@@ -110,15 +115,14 @@ class _Name:
 
 @dataclass(slots=True)
 class _Shelf:
-    """Entries that are kept for the same time, in the order of their last commit.
+    """Entries with the same lifetime, in the order of their last commit.
 
     Attributes:
-        seconds: how long they are kept.
-        capacity: how many there may be.
-        spare_seconds: the age from which they make room for others.
+        seconds: the lifetime after a commit.
+        capacity: the most entries.
+        spare_seconds: the age from which entries make room for others.
         entries: the entries.
-        of_principals: number of entries of each user.
-
+        of_principals: the number of entries of each user.
     """
 
     seconds: float
@@ -128,13 +132,13 @@ class _Shelf:
     of_principals: Counter[str] = field(default_factory=Counter)
 
     def put(self, key: _Key, held: _Held) -> None:
-        """Put an entry at the end, in place of one that is there."""
+        """Add an entry at the end, or replace it and move it there."""
         self.pop(key)
         self.entries[key] = held
         self.of_principals[held.entry.principal] += 1
 
     def pop(self, key: _Key) -> bool:
-        """Take an entry away; whether there was one."""
+        """Remove an entry; returns whether there was one."""
         held = self.entries.pop(key, None)
         if held is None:
             return False
@@ -148,7 +152,7 @@ class Ledger:
     """The last committed batch per publisher, epoch and table.
 
     Batch numbers of one epoch only grow (Spark counts its micro-batches), so one number decides for every batch whether
-    it is committed. A publisher has one epoch at a time; those before it are fenced off.
+    it is committed. A publisher has one epoch at a time; earlier epochs are refused.
 
     Entries belong to a table, not to its name: after :meth:`watch` was called, commits to a dropped table do not count
     for a later table of that name. A publisher without a table is forgotten, and its name is free.
@@ -156,17 +160,16 @@ class Ledger:
     A publisher does not announce its end: entries are forgotten by age. Publishers of a single write or of one
     connection, whose names no later process uses, are kept apart and for a shorter time, so that they take no room from
     a streaming query. Beyond either capacity a commit of a further publisher is refused: an entry that may still be
-    needed is never evicted. Entries of single writes make room once they are older than a commit is repeated.
+    needed is never evicted. Entries of single writes make room once they are too old for a repetition of their commit.
 
     Times are seconds of the wall clock, passed in by the caller. Methods may be called from any thread.
 
     Args:
-        seconds: how long a publisher is remembered after its last commit to a table.
+        seconds: the time for which a publisher is remembered after its last commit to a table.
         capacity: entries of publishers that may commit again.
-        single_seconds: how long a single write is remembered.
+        single_seconds: the time for which a single write is remembered.
         single_capacity: entries of single writes.
-        per_principal: entries of either kind of one user; on a server that knows no users there is no such bound.
-
+        per_principal: entries of either kind of one user; no bound on a server without users.
     """
 
     def __init__(
@@ -186,17 +189,17 @@ class Ledger:
         self._find: Callable[[str], object] | None = None
 
     def watch(self, find: Callable[[str], object]) -> None:
-        """Tie entries to the tables that ``find`` returns by name; it must not call the ledger."""
+        """Tie entries to the tables of ``find(name)``, which must not call the ledger."""
         self._find = find
 
     def last(self, publisher: str, table: str) -> int | None:
-        """The last batch that the present epoch of ``publisher`` committed to ``table``; ``None``: there is none."""
+        """The last batch of the publisher's present epoch in ``table``, if any."""
         with self._lock:
             name = self._names.get(publisher)
             return None if name is None else self._last(_Key(publisher, table))
 
     def last_of(self, identity: Identity, table: str) -> int | None:
-        """The last batch that ``identity`` committed to ``table``; ``None`` when there is none in its epoch."""
+        """The last batch of the epoch of ``identity`` in ``table``, if any."""
         with self._lock:
             name = self._names.get(identity.publisher)
             if name is None or name.epoch != identity.epoch:
@@ -204,28 +207,27 @@ class Ledger:
             return self._last(_Key(identity.publisher, table))
 
     def is_earlier(self, publisher: str, epoch: str | None) -> bool:
-        """Whether ``epoch`` of ``publisher`` is fenced off: a later one took the name over."""
+        """Whether ``epoch`` is refused, because a later one has the publisher's name."""
         with self._lock:
             name = self._names.get(publisher)
             return name is not None and epoch in name.earlier
 
     def check(self, identity: Identity, *, takeover: bool = False) -> None:
-        """Raise FencedError unless ``identity`` may commit, with ``takeover`` also as a new epoch."""
+        """Raise FencedError unless ``identity`` may commit, or ``takeover`` allows it."""
         with self._lock:
             self._check(identity, takeover=takeover)
 
     def check_owner(self, publisher: str, principal: str) -> None:
-        """Raise FencedError when the name ``publisher`` belongs to another user than ``principal``."""
+        """Raise FencedError if the name belongs to another user than ``principal``."""
         with self._lock:
             self._check_owner(publisher, principal)
 
     def admit(self, identity: Identity, tables: Collection[str], now: float, *, takeover: bool = False) -> None:
-        """Check that a commit of ``identity`` to ``tables`` may be recorded.
+        """Check that a commit of ``identity`` to ``tables`` can be recorded.
 
         Raises:
             FencedError: the name belongs to another user, or another epoch has it.
             LimitError: there is no room for another publisher.
-
         """
         with self._lock:
             self._expire(now)
@@ -250,7 +252,7 @@ class Ledger:
                 )
 
     def entry(self, identity: Identity, table: str, batch: int, when: float) -> LedgerEntry:
-        """The entry of a commit that was admitted."""
+        """Make the entry of an admitted commit."""
         with self._lock:
             name = self._names.get(identity.publisher)
             earlier = () if name is None else name.earlier
@@ -259,13 +261,14 @@ class Ledger:
         return LedgerEntry(identity.publisher, identity.epoch, table, batch, when, identity.principal, earlier)
 
     def advance(self, entry: LedgerEntry, committed_to: object = None) -> None:
-        """Record a commit. The number of an epoch never decreases. Earlier epochs of the publisher are fenced off.
+        """Record a commit.
+
+        The number of an epoch never decreases. Earlier epochs of the publisher are refused from then on.
 
         Args:
-            entry: what was committed.
+            entry: the entry of the commit.
             committed_to: the table that has the rows; nothing is recorded if it was dropped meanwhile. ``None``: the
                 table of that name.
-
         """
         with self._lock:
             present = self._present(entry.table)
@@ -274,9 +277,9 @@ class Ledger:
             self._put(entry, present)
 
     def pass_on(self, before: object, after: object, exchange: Callable[[], None]) -> None:
-        """Make commits to the table ``before`` count for ``after``, which ``exchange()`` puts in its place.
+        """Make commits to the table ``before`` count for ``after``.
 
-        Both happen atomically for callers of the ledger.
+        Calls ``exchange()``, which puts ``after`` in its place. Both happen atomically for callers of the ledger.
         """
         with self._lock:
             exchange()
@@ -290,8 +293,7 @@ class Ledger:
 
         Args:
             table: its name.
-            dropped: the table itself; entries of another table of that name are kept. ``None``: any.
-
+            dropped: the table itself; entries of another table of that name are kept. ``None``: any table of that name.
         """
         with self._lock:
             for shelf in (self._lasting, self._single):
@@ -300,17 +302,17 @@ class Ledger:
                         self._remove(shelf, key)
 
     def expire(self, now: float) -> None:
-        """Forget what is too old. O(1) when there is nothing to forget."""
+        """Forget entries that are too old. O(1) if there are none."""
         with self._lock:
             self._expire(now)
 
     def entries(self) -> dict[tuple[str, str], int]:
-        """The last batches of the present epochs: (publisher, table) -> last batch."""
+        """The last batches of the present epochs, by publisher and table."""
         with self._lock:
             return {(key.publisher, key.table): held.entry.batch for key, held in self._present_entries()}
 
     def export(self) -> list[tuple[Table, dict[str, Any]]]:
-        """All entries, each with its table, as :meth:`restore` takes them; for a checkpoint."""
+        """All entries, each with its table, for a checkpoint and :meth:`restore`."""
         with self._lock:
             return [
                 (held.table, held.entry.to_fields())
@@ -319,9 +321,9 @@ class Ledger:
             ]
 
     def restore(self, entries: Iterable[tuple[Table, Mapping[str, Any]]]) -> None:
-        """Take over entries of :meth:`export`, or of commits, of which each replaces an older one of its table.
+        """Add entries of :meth:`export`, or of later commits.
 
-        Entries of epochs that came to an end are left out, in whatever order they come.
+        Later entries replace earlier ones of the same table. Entries of ended epochs are left out, in any order.
         """
         found = [(table, LedgerEntry.of_fields(table.name, fields)) for table, fields in entries]
         ended = {(entry.publisher, epoch) for _, entry in found for epoch in entry.earlier}
@@ -393,7 +395,7 @@ class Ledger:
             self._forget_until(shelf, now - shelf.seconds, 0)
 
     def _forget_until(self, shelf: _Shelf, when: float, size: int) -> None:
-        """Forget entries of ``when`` and earlier, the oldest first, down to ``size`` of them."""
+        """Forget the oldest entries, down to ``size``, but none after ``when``."""
         while len(shelf.entries) > size:
             key, held = next(iter(shelf.entries.items()))
             if held.entry.when > when:
@@ -401,7 +403,7 @@ class Ledger:
             self._remove(shelf, key)
 
     def _make_room_of(self, shelf: _Shelf, principal: str, when: float, size: int) -> None:
-        """Forget entries of one user, of ``when`` and earlier, the oldest first, down to ``size`` of them."""
+        """Forget one user's oldest entries, down to ``size``, but none after ``when``."""
         own, late = shelf.of_principals[principal], list[_Key]()
         for key, held in shelf.entries.items():
             if held.entry.when > when or own - len(late) <= size:

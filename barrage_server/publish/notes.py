@@ -1,4 +1,7 @@
-"""What happens with a cycle beside changes of rows: tables that come and go, and batches that are committed."""
+"""Events of a cycle other than changes of rows.
+
+Tables are made, dropped or exchanged, and batches are committed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,13 @@ __all__ = ["BatchCommitted", "TableDropped", "TableExchanged", "TableMade"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Change(CycleNote):
-    """A change that ``happen()`` makes, quickly and without fail; ``told()`` is called after the cycle."""
+    """A change of the catalog or the ledger with a cycle.
+
+    Attributes:
+        table: the table.
+        happen: makes the change, quickly and without fail.
+        told: called after the cycle.
+    """
 
     table: Table
     happen: Callable[[], object]
@@ -26,7 +35,7 @@ class _Change(CycleNote):
         self.happen()
 
     def tell(self) -> None:
-        """Tell others."""
+        """Call ``told``."""
         self.told()
 
 
@@ -35,9 +44,8 @@ class TableMade(_Change):
     """``table`` is served from now on.
 
     Attributes:
-        spec: its kind, and what that needs.
-        is_durable: whether it is written down.
-
+        spec: its kind, key and capacity.
+        is_durable: whether the journal has it.
     """
 
     spec: TableSpec
@@ -46,18 +54,17 @@ class TableMade(_Change):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableDropped(_Change):
-    """``table`` is not served any more."""
+    """``table`` is no longer served."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableExchanged(_Change):
-    """``table`` is served in the place of another one; batches committed to that count for it.
+    """``table`` is served in place of another one, and takes over its commits.
 
     Attributes:
-        before: the other one.
-        spec: the kind of ``table``, and what that needs.
-        is_durable: whether it is written down.
-
+        before: the other table.
+        spec: the kind, key and capacity of ``table``.
+        is_durable: whether the journal has it.
     """
 
     before: Table
@@ -66,7 +73,7 @@ class TableExchanged(_Change):
 
     @property
     def retires(self) -> Table | None:
-        """The other one: rows that are published to it from then on would be lost."""
+        """The replaced table: later rows for it would be lost."""
         return self.before
 
 
@@ -76,7 +83,6 @@ class BatchCommitted(_Change):
 
     Attributes:
         entry: the ledger's entry, in JSON.
-
     """
 
     entry: Mapping[str, Any]

@@ -1,4 +1,7 @@
-"""Batches between their arrival and their commit: named by token, bounded in bytes and in time."""
+"""Staged batches: rows between arrival and commit.
+
+They are named by tokens, and bounded in bytes and in time.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,10 @@ class StagingLimits:
         total_bytes: Arrow bytes of all entries.
         entry_bytes: Arrow bytes under one token.
         entries: number of tokens at a time.
-        expiry_seconds: seconds without a change after which an entry is dropped when its room is needed, oldest first.
+        expiry_seconds: seconds without a change after which an entry is dropped if its room is needed, oldest first.
         lifetime_seconds: seconds without a change after which an entry is dropped in any case. The tasks of one batch
             may be this far apart.
-        caller_bytes: of all entries, those of one caller. A server that accepts every caller has no such bound.
-
+        caller_bytes: Arrow bytes of the entries of one caller. A server that accepts every caller has no such bound.
     """
 
     total_bytes: int = 4 << 30
@@ -51,7 +53,18 @@ class StagingLimits:
 
 @dataclass(slots=True)
 class Staged:
-    """Batches of one attempt of one task, by the user ``principal``. ``sealed`` once the sender has marked its end."""
+    """Batches of one attempt of one task.
+
+    Attributes:
+        request: the request that began it.
+        schema: the schema of the batches.
+        touched: the time of the last change.
+        principal: the user who sent it.
+        batches: the rows, in plain form.
+        rows: their number.
+        nbytes: their Arrow bytes.
+        sealed: whether the sender has marked its end.
+    """
 
     request: StageRequest
     schema: pa.Schema
@@ -73,7 +86,6 @@ class StagingStatistics:
         rows: rows under them.
         nbytes: Arrow bytes under them.
         expired: tokens that have expired since the server started.
-
     """
 
     entries: int
@@ -98,11 +110,10 @@ class StagingArea:
         self._expired = 0
 
     def open(self, request: StageRequest, schema: pa.Schema, now: float, principal: str = "") -> str:
-        """Begin an entry of the user ``principal``; returns the token that names it.
+        """Begin an entry of the user ``principal``; returns its token.
 
         Raises:
             LimitError: too many entries are open.
-
         """
         with self._lock:
             self._reclaim(now, lambda: len(self._entries) < self.limits.entries)
@@ -123,18 +134,17 @@ class StagingArea:
             return token
 
     def add(self, token: str, batch: pa.RecordBatch, now: float, nbytes: int | None = None) -> None:
-        """Put ``batch`` under ``token``.
+        """Add ``batch`` to the entry of ``token``.
 
         Args:
             token: the token of an open entry.
             batch: the rows, in plain form.
             now: the time.
-            nbytes: bytes to count for it; ``None``: the bytes of its values.
+            nbytes: bytes to count for it; ``None`` for the bytes of its values.
 
         Raises:
             PublishError: the token has expired, or is sealed.
             LimitError: a limit would be exceeded; the whole entry is dropped then.
-
         """
         nbytes = plain_batch_size(batch) if nbytes is None else nbytes
         with self._lock:
@@ -162,11 +172,10 @@ class StagingArea:
             self._bytes_of.add(entry.principal, nbytes)
 
     def seal(self, token: str, rows: int, now: float) -> StageResult:
-        """Close the entry: ``rows`` rows were sent in all.
+        """Mark the end of an entry, in which ``rows`` rows were sent.
 
         Raises:
             PublishError: another number of rows arrived, or the token has expired. The entry is dropped.
-
         """
         with self._lock:
             entry = self._entry(token)
@@ -178,30 +187,33 @@ class StagingArea:
             return StageResult(token, rows)
 
     def drop(self, tokens: Iterable[str], principal: str | None = None) -> int:
-        """Drop the entries under ``tokens``, with ``principal`` those of this user; returns how many were known."""
+        """Drop the entries of ``tokens`` (of ``principal`` only); returns their number."""
         with self._lock:
             return sum(self._remove(token) for token in self._known(tokens, principal))
 
     def drop_batch(self, publisher: str, table: str, batch: int, principal: str = "") -> int:
-        """Drop all that the user ``principal`` has staged as ``batch`` of ``table``; returns the number of tokens."""
+        """Drop a user's entries for ``batch`` of ``table``; returns their number."""
         return self.drop_those(publisher, table, principal, lambda request: request.batch == batch)
 
     def drop_those(self, publisher: str, table: str, principal: str, is_over: Callable[[StageRequest], bool]) -> int:
-        """Drop what the user ``principal`` has staged for ``table`` as ``publisher``, where ``is_over(request)``.
+        """Drop a user's entries for ``table`` for which ``is_over(request)`` is true.
 
-        An entry that is not sealed yet is dropped too: its sender gets an error with its next message. ``is_over`` must
-        not call the staging area. Returns the number of tokens.
+        Open entries are dropped, too: their sender gets an error with its next message. ``is_over`` must not call the
+        staging area.
+
+        Returns:
+            the number of dropped entries.
         """
         with self._lock:
             return sum(self._remove(token) for token in self._staged_as(publisher, table, principal, is_over))
 
     def keep(self, tokens: Iterable[str], now: float, principal: str = "") -> int:
-        """Count the entries under ``tokens`` as changed now, so that they do not expire; returns how many there are."""
+        """Delay the expiry of the entries of ``tokens``; returns their number."""
         with self._lock:
             return self._touch(self._known(tokens, principal), now)
 
     def keep_batch(self, publisher: str, table: str, batch: int, now: float, principal: str = "") -> int:
-        """:meth:`keep` for all that the user ``principal`` has staged as ``batch`` of ``table``."""
+        """Call :meth:`keep` for a user's entries for ``batch`` of ``table``."""
         with self._lock:
             found = self._staged_as(publisher, table, principal, lambda request: request.batch == batch)
             return self._touch(found, now)
@@ -216,12 +228,11 @@ class StagingArea:
         epoch: str | None = None,
         principal: str = "",
     ) -> list[Staged]:
-        """The sealed entries under ``tokens``, in that order. They stay where they are.
+        """The sealed entries of ``tokens``, in that order. They stay in the area.
 
         Raises:
             PublishError: one is unknown (expired, or the server was restarted), is not sealed, is named twice, or was
                 staged for something else.
-
         """
         if len(set(tokens)) != len(tokens):
             raise PublishError("A staging token is named twice in one commit; name each once.")
@@ -245,7 +256,7 @@ class StagingArea:
         return entries
 
     def expire(self, now: float) -> int:
-        """Drop entries unchanged for ``lifetime_seconds``; returns how many."""
+        """Drop entries unchanged for ``lifetime_seconds``; returns their number."""
         with self._lock:
             late = [token for token, entry in self._entries.items() if now - entry.touched >= self._lifetime]
             for token in late:
@@ -264,7 +275,7 @@ class StagingArea:
         return max(self.limits.expiry_seconds, self.limits.lifetime_seconds)
 
     def _reclaim(self, now: float, is_enough: Callable[[], bool], kept: str | None = None) -> None:
-        """Drop entries other than ``kept`` that were unchanged for ``expiry_seconds``, until ``is_enough()``."""
+        """Drop the oldest expired entries other than ``kept``, until ``is_enough()``."""
         if is_enough():
             return
         aged = [(now - entry.touched, token) for token, entry in self._entries.items() if token != kept]

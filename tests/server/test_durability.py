@@ -666,7 +666,7 @@ def test_a_segment_that_cannot_be_begun_leaves_nothing_behind(folder: Path, monk
 def test_an_interrupt_between_record_and_cycle_takes_the_record_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from barrage_server.engine import UpdateGraph
+    from barrage_server.engine.cycle_runner import CycleRunner
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -674,7 +674,7 @@ def test_an_interrupt_between_record_and_cycle_takes_the_record_back(
     with bs.Server(data_dir=folder) as server:
         table, other = server.append_table("t", SCHEMA), server.append_table("other", SCHEMA)
         with monkeypatch.context() as patch:
-            patch.setattr(UpdateGraph, "_compute", interrupted)
+            patch.setattr(CycleRunner, "_compute", interrupted)
             for action in (
                 lambda: table.append(rows(1)),
                 lambda: server.drop("other"),
@@ -693,18 +693,18 @@ def test_an_interrupt_between_record_and_cycle_takes_the_record_back(
 def test_an_interrupt_when_a_cycle_is_visible_leaves_what_it_made_durable(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from barrage_server.engine import UpdateGraph
+    from barrage_server.engine.cycle_runner import CycleRunner
 
-    show = UpdateGraph._show
+    show = CycleRunner._show
 
-    def interrupted(graph: UpdateGraph, cycle: Any) -> None:
-        show(graph, cycle)
+    def interrupted(runner: CycleRunner, cycle: Any) -> None:
+        show(runner, cycle)
         raise KeyboardInterrupt
 
     with bs.Server(data_dir=folder) as server:
         given = pa.record_batch(rows(1), SCHEMA)
         with monkeypatch.context() as patch:
-            patch.setattr(UpdateGraph, "_show", interrupted)
+            patch.setattr(CycleRunner, "_show", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 publish_rows(server._server_state.catalog, Target("new"), SCHEMA, [given])
         server.table("new").append(rows(2))  # type: ignore[attr-defined]
