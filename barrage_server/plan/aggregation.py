@@ -1,8 +1,8 @@
-"""Aggregations of the rows of a group, as values, and the functions that make them: ``bs.agg``.
+"""Aggregations as values, and the functions that make them: ``bs.agg``.
 
 The names are those of Deephaven's Python client. Columns are written ``"total = price"``, or ``"price"`` for a result
-of the same name. Null is left out of every aggregation but the number of rows, those of a first or last row, all
-values, and formulas.
+of the same name. Aggregations leave nulls out, except the number of rows, first and last rows, lists of all values, and
+formulas.
 """
 
 from __future__ import annotations
@@ -103,9 +103,10 @@ class Aggregation:
 
 
 def sum_(cols: Texts = ()) -> Aggregation:
-    """The sum: 64-bit integers, which wrap around, of integers and booleans; floats of floats, doubles of doubles.
+    """The sum of the values; null if all values are null.
 
-    Of unsigned 64-bit integers it is one. Of nothing but nulls it is null.
+    The sum of integers and booleans is a 64-bit integer, which wraps around; it is unsigned for unsigned 64-bit
+    integers. The sum of floats is a float, and the sum of doubles a double.
     """
     return _of("sum", cols)
 
@@ -131,12 +132,17 @@ def var(cols: Texts = ()) -> Aggregation:
 
 
 def weighted_avg(wcol: str, cols: Texts = ()) -> Aggregation:
-    """The mean with the weights in ``wcol``, a double. Rows without a weight are left out; without any it is null."""
+    """The mean with the weights in ``wcol``, a double.
+
+    Rows without a weight are left out. The mean is null if no row has a weight.
+    """
     return _of("weighted_avg", cols, text(wcol, "wcol"))
 
 
 def weighted_sum(wcol: str, cols: Texts = ()) -> Aggregation:
-    """The sum of the products with the weights in ``wcol``: a 64-bit integer of integers, otherwise a double.
+    """The sum of the products with the weights in ``wcol``.
+
+    It is a 64-bit integer for integers, otherwise a double.
 
     Rows without a weight are left out.
     """
@@ -168,7 +174,7 @@ def median(cols: Texts = (), average_evenly_divided: bool = True) -> Aggregation
 
 
 def pct(percentile: float, cols: Texts = (), average_evenly_divided: bool = False) -> Aggregation:
-    """The value at a part of the way from the smallest to the largest.
+    """The value at a part of the way from the smallest to the largest value.
 
     It is the value that is nearest to that place, of two the larger.
 
@@ -194,22 +200,22 @@ def last(cols: Texts = ()) -> Aggregation:
 
 
 def sorted_first(order_by: Texts, cols: Texts = ()) -> Aggregation:
-    """The value in the row that is the first in the order of some columns, also if it is null."""
+    """The value in the first row in the order of ``order_by``, null or not."""
     return replace(_of("sorted_first", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def sorted_last(order_by: Texts, cols: Texts = ()) -> Aggregation:
-    """The value in the row that is the last in the order of some columns, also if it is null."""
+    """The value in the last row in the order of ``order_by``, null or not."""
     return replace(_of("sorted_last", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def count_(col: str) -> Aggregation:
-    """The number of rows, a 64-bit integer, as a column of that name."""
+    """The number of rows, as a 64-bit column ``col``."""
     return _of("count", text(col, "col"))
 
 
 def count_where(col: str, filters: Filter | Sequence[Filter]) -> Aggregation:
-    """The number of rows for which all conditions hold, a 64-bit integer, as a column of that name.
+    """The number of rows that meet all conditions, as a 64-bit column ``col``.
 
     >>> bs.agg.count_where("large", ["size > 100", "sym == `A`"])
     """
@@ -217,17 +223,25 @@ def count_where(col: str, filters: Filter | Sequence[Filter]) -> Aggregation:
 
 
 def count_distinct(cols: Texts = (), count_nulls: bool = False) -> Aggregation:
-    """How many different values there are, a 64-bit integer; null and NaN are two more with ``count_nulls``."""
+    """The number of different values, a 64-bit integer.
+
+    Null and NaN count as two more values with ``count_nulls``.
+    """
     return replace(_of("count_distinct", cols), with_nulls=_flag(count_nulls, "count_nulls"))
 
 
 def distinct(cols: Texts = (), include_nulls: bool = False) -> Aggregation:
-    """The different values in order, as a list. Of nothing but nulls it is null, unless ``include_nulls`` is true."""
+    """The different values in order, as a list.
+
+    The result for a group of nulls alone is null, unless ``include_nulls`` is true.
+    """
     return replace(_of("distinct", cols), with_nulls=_flag(include_nulls, "include_nulls"))
 
 
 def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: Any = None) -> Aggregation:
-    """The only value, or ``non_unique_sentinel`` if there are several; null of nothing but nulls.
+    """The only value of the group, or ``non_unique_sentinel``.
+
+    The result for a group of nulls alone is null.
 
     Args:
         cols: the columns.
@@ -265,7 +279,9 @@ def partition(col: str, include_by_columns: bool = True) -> Aggregation:
 
 
 def formula(formula: str | Expression, formula_param: str | None = None, cols: Texts = ()) -> Aggregation:
-    """The result of a formula of the lists of values of each group, in the language of ``docs/queries.md``.
+    """The result of a formula over the lists of values of each group.
+
+    The language is that of ``docs/queries.md``.
 
     >>> bs.agg.formula("spread = max(price) - min(price)")
     >>> bs.agg.formula("avg(each) / 2", "each", ["half = price"])
@@ -294,10 +310,12 @@ if not TYPE_CHECKING:  # type checkers know the names
 
 
 def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
-    """Check that ``value`` is a condition or a list of them: formulas, and trees of ``barrage_server.plan.condition``.
+    """Check that ``value`` is a condition or a list of conditions.
+
+    A condition is a formula or a tree of ``barrage_server.plan.condition``.
 
     Raises:
-        InvalidRequestError: it is not; ``what`` is the argument.
+        InvalidRequestError: ``value`` is something else; ``what`` is the name of the argument.
 
     """
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)

@@ -11,7 +11,7 @@ __all__ = ["BlinkToAppendOnly", "Ring", "SnapshotWhen"]
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWhen(Operation):
-    """The first table as it was when the second one, the trigger, changed last.
+    """The first table as of the last change of the second one, the trigger.
 
     Attributes:
         stamps: columns of the trigger, as ``"time"`` or ``"taken = time"``, whose values in its last row the rows get;

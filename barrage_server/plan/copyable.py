@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Copyable(ABC, Generic[Result]):
-    """What operations apply to, and those of them that copy rows as they pass."""
+    """A table to apply operations to: ``operate``, and operations that copy rows."""
 
     @abstractmethod
     def operate(self, operation: Operation, *others: Result) -> Result:
@@ -31,7 +31,9 @@ class Copyable(ABC, Generic[Result]):
         incremental: bool = False,
         history: bool = False,
     ) -> Result:
-        """This table as it was when ``trigger_table`` changed last, with columns of that table's last row, the stamps.
+        """This table as it was when ``trigger_table`` last changed.
+
+        The result also has *stamps*: columns of the last row of ``trigger_table``.
 
         >>> each_minute = trades.snapshot_when(bs.time_table("PT1m", graph=server.graph), "taken = Timestamp")
 
@@ -52,11 +54,14 @@ class Copyable(ABC, Generic[Result]):
         return self.operate(SnapshotWhen(stamps, initial, incremental, history), trigger_table)
 
     def blink_to_append_only(self) -> Result:
-        """All rows that this table, a blink table, has now and will have. It grows as long as it is referenced."""
+        """All rows that this blink table has now and will have.
+
+        The result grows as long as it is referenced.
+        """
         return self.operate(BlinkToAppendOnly())
 
     def ring_table(self, capacity: int, initialize: bool = True) -> Result:
-        """The last rows that this table has got, at most ``capacity``, also after they have left it.
+        """The last ``capacity`` rows added to this table, removed ones included.
 
         >>> recent = ticks.ring_table(10_000)
 

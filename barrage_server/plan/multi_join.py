@@ -1,4 +1,4 @@
-"""The function by which several tables are joined at once."""
+"""The function that joins any number of tables at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def multi_join(
     input: Sequence[Operable[Result]] | Sequence[MultiJoinInput[Result]],  # noqa: A002  (as Deephaven's client has it)
     on: Texts | None = None,
 ) -> Result:
-    """A row for each key that one of several tables has, with columns of the row that each has of it; null without one.
+    """A row for each key of any of the tables, with columns of all tables.
+
+    The columns of a table are null for a key that the table lacks.
 
     >>> bs.multi_join([quotes, positions], on="sym")
     >>> bs.multi_join([bs.MultiJoinInput(quotes, "sym", "bid"), bs.MultiJoinInput(positions, "sym = symbol", "size")])

@@ -61,7 +61,7 @@ __all__ = [
 
 
 class Operation:
-    """The base of all operations. Equal ones on one table give one result.
+    """The base of all operations. Equal operations on a table give one result.
 
     Attributes:
         verb: the name of its method.
@@ -81,7 +81,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Select(Operation):
-    """A table of the results of formulas, which are computed when their inputs change.
+    """A table of the results of formulas, stored when their inputs change.
 
     Attributes:
         columns: formulas such as ``"C = A + B"``, or names of columns; none: all columns.
@@ -95,7 +95,7 @@ class Select(Operation):
 
 @dataclass(frozen=True, slots=True)
 class View(Operation):
-    """A table of the results of formulas, which are computed when they are read."""
+    """A table of the results of formulas, evaluated when they are read."""
 
     verb = "view"
 
@@ -104,7 +104,7 @@ class View(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Update(Operation):
-    """The columns of the table, and those of formulas, which are computed when their inputs change."""
+    """The table with computed columns, stored when their inputs change."""
 
     verb = "update"
 
@@ -113,7 +113,7 @@ class Update(Operation):
 
 @dataclass(frozen=True, slots=True)
 class UpdateView(Operation):
-    """The columns of the table, and those of formulas, which are computed when they are read."""
+    """The table with computed columns, evaluated when they are read."""
 
     verb = "update_view"
 
@@ -122,7 +122,7 @@ class UpdateView(Operation):
 
 @dataclass(frozen=True, slots=True)
 class LazyUpdate(Operation):
-    """The same. Deephaven keeps the results of equal inputs; here they are computed again."""
+    """As :class:`UpdateView`; Deephaven caches the results for equal inputs."""
 
     verb = "lazy_update"
 
@@ -194,7 +194,10 @@ class TailShare(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Slice(Operation):
-    """The rows from position ``start`` up to and without ``stop``; negative positions count from the end."""
+    """The rows from position ``start`` to ``stop``, without ``stop``.
+
+    Negative positions count from the end.
+    """
 
     verb = "slice"
 
@@ -218,7 +221,7 @@ class Reverse(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SortColumn:
-    """A column that rows are ordered by; with ``absolute`` by its absolute value."""
+    """A column to order rows by, or its absolute value with ``absolute``."""
 
     name: str
     descending: bool = False
@@ -227,7 +230,10 @@ class SortColumn:
 
 @dataclass(frozen=True, slots=True)
 class Sort(Operation):
-    """The rows in the order of columns, the first of them most significant; ties in the order of the table."""
+    """The rows in the order of columns, the first column most significant.
+
+    Ties keep the order of the table.
+    """
 
     verb = "sort"
 
@@ -236,7 +242,10 @@ class Sort(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Operation):
-    """The rows of several tables with the same columns, one table after the other; or in the order of a column."""
+    """The rows of several tables, table by table or in the order of a column.
+
+    All tables have the same columns.
+    """
 
     verb = "merge"
     most_inputs = None
@@ -291,7 +300,7 @@ class TimeTable(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AggregateBy(Operation):
-    """A row for each group of rows that are equal in some columns, with the results of aggregations.
+    """A row of aggregates for each group of rows that are equal in some columns.
 
     Attributes:
         aggregations: what is computed of each group; none: the groups alone.
@@ -307,7 +316,7 @@ class AggregateBy(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AggregateAllBy(Operation):
-    """The same, with one aggregation of all other columns that it can be computed of."""
+    """One aggregation of all suitable columns, for each group."""
 
     verb = "agg_all_by"
 
@@ -359,7 +368,7 @@ class Ungroup(Operation):
 
 @dataclass(frozen=True, slots=True)
 class UpdateBy(Operation):
-    """The columns of the table, and those of functions that move along the rows of each group.
+    """The table with cumulative, moving and rolling functions of each group.
 
     Attributes:
         operations: the functions; at least one.
@@ -375,7 +384,7 @@ class UpdateBy(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SelectDistinct(Operation):
-    """A row for each combination of values in some columns; none: in all."""
+    """A row for each combination of values in ``columns``, or in all columns."""
 
     verb = "select_distinct"
 
@@ -419,7 +428,9 @@ class NaturalJoinType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NaturalJoin(Operation):
-    """The rows of the first table, with columns of the row of the second one that has the same key; null without one.
+    """The first table with columns of the row of the second with the same key.
+
+    The columns are null for rows without a match.
 
     Attributes:
         on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
@@ -439,7 +450,7 @@ class NaturalJoin(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ExactJoin(Operation):
-    """The same, if each row of the first table has one of the second."""
+    """A natural join that fails when a row has no match."""
 
     verb = "exact_join"
     least_inputs = 2
@@ -471,7 +482,9 @@ class Join(Operation):
 
 @dataclass(frozen=True, slots=True)
 class LeftOuterJoin(Operation):
-    """The same pairs, and the rows of the first table that have none, with nulls.
+    """The pairs of :class:`Join`, and the rows of the first table without a pair.
+
+    Rows without a pair have nulls in the columns of the second table.
 
     Attributes:
         on: the columns that are compared.
@@ -489,7 +502,10 @@ class LeftOuterJoin(Operation):
 
 @dataclass(frozen=True, slots=True)
 class FullOuterJoin(Operation):
-    """A left outer join, and the rows of the second table that have no pair, with nulls."""
+    """A left outer join, and the rows of the second table without a pair.
+
+    These have nulls in the columns of the first table.
+    """
 
     verb = "full_outer_join"
     least_inputs = 2
@@ -501,7 +517,7 @@ class FullOuterJoin(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AsOfJoin(Operation):
-    """The rows of the first table, with columns of the row of the second one that is the last before it, or at it.
+    """The first table with columns of the last row of the second at or before.
 
     Attributes:
         on: the columns that are equal, and last the stamps, as ``"time"`` or ``"time >= quoted"``.
@@ -519,7 +535,10 @@ class AsOfJoin(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ReverseAsOfJoin(Operation):
-    """The same with the first row of the second table behind the row, or at it, as ``"time <= quoted"``."""
+    """The first table with columns of the first row of the second at or after.
+
+    The stamps are written ``"time <= quoted"``.
+    """
 
     verb = "raj"
     least_inputs = 2
@@ -545,7 +564,10 @@ class MultiJoinColumns:
 
 @dataclass(frozen=True, slots=True)
 class MultiJoin(Operation):
-    """A row for each key that one of the tables has, with columns of the row that each has of it; null without one."""
+    """A row for each key of any of the tables, with columns of all tables.
+
+    The columns of a table are null for a key that the table lacks.
+    """
 
     verb = "multi_join"
     most_inputs = None

@@ -12,7 +12,7 @@ __all__ = ["RangeJoin"]
 
 @dataclass(frozen=True, slots=True)
 class RangeJoin(Operation):
-    """The rows of the first table, with lists of rows of the second one within a range that each of them has.
+    """The first table with lists of values of the second within each row's range.
 
     Attributes:
         on: the columns that are equal, and last the range, as ``"start <= time <= end"``.
