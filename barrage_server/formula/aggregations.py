@@ -1,4 +1,4 @@
-"""Aggregations of the numbers in a list. Nulls are left out; NaN wins."""
+"""Aggregations of the numbers in a list: nulls are left out, NaN wins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _product(numbers: Numbers) -> Cells:
 
 
 def _absolute(function: Callable[[Numbers], Cells]) -> Callable[[Numbers], Cells]:
-    """An aggregation of sizes."""
+    """An aggregation of absolute values."""
 
     def run(numbers: Numbers) -> Cells:
         values = numbers.values
@@ -43,7 +43,7 @@ def _mean(numbers: Numbers) -> AnyArray:
 
 
 def _variance(numbers: Numbers) -> AnyArray:
-    """Of a sample: NaN of one value."""
+    """The variance of a sample; NaN for one value."""
     distance = numbers.values.astype(np.float64, copy=False) - numbers.spread(_mean(numbers))
     found: AnyArray = numbers.reduce(np.add, distance * distance) / (numbers.lengths - 1)
     return found
@@ -84,7 +84,7 @@ def _count(test: Callable[[AnyArray], AnyArray]) -> Callable[[Numbers], Cells]:
 
 
 def _distinct(numbers: Numbers) -> Cells:
-    """How many different numbers; NaN is one."""
+    """The number of different numbers; NaN counts as one."""
     ordered = numbers.ordered()
     is_new = np.ones(len(ordered), np.bool_)
     if len(ordered):
@@ -111,12 +111,15 @@ def _check_part(part: float | None) -> None:
 
 
 def _total(kinds: tuple[Kind, ...]) -> Kind:
-    """Of sums: long, or double if one list has floats."""
+    """The kind of a sum over lists: long, or double if one list has floats."""
     return LONG if all(kind.item in INTEGERS for kind in kinds) else DOUBLE
 
 
 def _weighted(*, is_mean: bool) -> Callable[[tuple[Kind, ...]], Callable[[Arrow, Arrow], Cells]]:
-    """Sums of products of the items of two lists at one place, where both have one; null if lengths differ."""
+    """Sums or means of one list's items, weighted by another's.
+
+    Pairs with a null are left out. The result is null if the lengths differ.
+    """
 
     def bind(kinds: tuple[Kind, ...]) -> Callable[[Arrow, Arrow], Cells]:
         dtype = np.float64 if is_mean or _total(kinds) is DOUBLE else np.int64
@@ -152,7 +155,7 @@ def _weighted(*, is_mean: bool) -> Callable[[tuple[Kind, ...]], Callable[[Arrow,
 
 
 def _arguments_total(kinds: tuple[Kind, ...]) -> Kind:
-    """Of sums of arguments: long, or double if one of them is a float."""
+    """The kind of a sum of arguments: long, or double if one is a float."""
     return LONG if all(kind in INTEGERS for kind in kinds) else DOUBLE
 
 

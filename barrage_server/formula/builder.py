@@ -1,4 +1,4 @@
-"""From a syntax tree to steps: names and functions are looked up, types are checked, equal parts are computed once."""
+"""Translation of a syntax tree to typed steps; equal parts share a step."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Lookup: TypeAlias = Callable[[str, "np.ndarray[Any, np.dtype[np.int64]]"], pa.Ar
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one evaluation is given."""
+    """The arguments of one evaluation."""
 
     inputs: Mapping[str, pa.Array]
     rows: int
@@ -67,7 +67,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One computation: of the results of the steps with the numbers ``arguments``."""
+    """One computation on the results of the steps numbered ``arguments``."""
 
     apply: Callable[[Run, Sequence[Vector]], Vector]
     arguments: tuple[int, ...]
@@ -87,7 +87,7 @@ class _Value:
 
 @dataclass(slots=True)
 class Build:
-    """What a formula is built into.
+    """The steps of a formula, and what they read.
 
     Attributes:
         steps: in the order of computation.
@@ -110,7 +110,7 @@ class Build:
 
 
 def build(text: str, tree: Node, columns: Mapping[str, pa.DataType], functions: Functions | None) -> Build:
-    """The steps of a syntax tree.
+    """Translate a syntax tree to steps.
 
     Raises:
         UnknownColumnError: a name is no column.
@@ -148,7 +148,7 @@ class _Builder:
         self.made.result = values[0].step
 
     def _evaluated(self, node: Node) -> tuple[Node, ...]:
-        """The children whose values the node needs."""
+        """The children that are evaluated before the node."""
         if (node.form is Form.INDEX and self._array(node.children[0]) is not None) or self._is_static(node):
             return node.children[1:]
         return node.children
@@ -453,7 +453,7 @@ class _Builder:
     def _add(
         self, key: str, kind: Kind, apply: Callable[[Run, Sequence[Vector]], Vector], arguments: tuple[int, ...]
     ) -> int:
-        """The number of the step of this key, which is made unless there is one."""
+        """The number of the step with this key, made if it is new."""
         if key not in self._numbers:
             if len(self.made.steps) >= _MOST_STEPS:
                 raise LimitError(f"A formula has at most {_MOST_STEPS} steps.")
@@ -468,7 +468,10 @@ class _Builder:
 
 
 def _applied(match: Match, values: Sequence[_Value]) -> Callable[[Run, Sequence[Vector]], Vector]:
-    """The call of a built-in function: converts arguments, and passes the values of literals."""
+    """The call of a built-in function, with converted arguments.
+
+    Parameters that take a literal get its Python value.
+    """
     kernel = match.kernel
     parts = [
         (convert, value.value if is_fixed else None, is_fixed)
@@ -487,7 +490,7 @@ def _applied(match: Match, values: Sequence[_Value]) -> Callable[[Run, Sequence[
 
 
 def _unified(first: Kind, second: Kind) -> Kind | None:
-    """The kind of a value that is one of two."""
+    """The common kind of two alternatives, or ``None``."""
     if first == second or second is NULL:
         return first
     if first is NULL:

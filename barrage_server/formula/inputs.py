@@ -17,11 +17,12 @@ _MOST_BYTES: Final = 1 << 18
 
 
 class SharedValues:
-    """The columns of some rows. Each is read and decoded at most once, however many formulas name it; large ones,
-    such as those of long texts, each time.
+    """The columns of some rows, each read and decoded at most once.
+
+    Large columns, such as long texts, are read again for each formula.
 
     Args:
-        read: the values of a column, by its number.
+        read: returns the values of a column, by its number.
 
     """
 

@@ -24,7 +24,7 @@ _MOST_BYTES: Final = (1 << 31) - 1
 
 
 class Formula:
-    """A compiled formula. It is immutable; formulas that compute the same from the same columns are equal.
+    """A compiled formula; immutable, and equal to formulas that compute the same.
 
     Attributes:
         text: as it was written.
@@ -124,7 +124,10 @@ class Formula:
         positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         lookup: Lookup | None = None,
     ) -> Flags:
-        """Whether a condition holds, for each of ``rows`` rows. Args and errors are those of :meth:`evaluate`."""
+        """Whether a condition holds, as a bool for each of ``rows`` rows.
+
+        Args and errors are those of :meth:`evaluate`.
+        """
         result = self._result(Run(inputs, rows, positions, lookup, None))
         assert isinstance(result, Cells)
         found = holds(result)
@@ -142,7 +145,7 @@ class Formula:
             raise _too_large() from error
 
     def _computed(self, run: Run) -> Vector:
-        """The value of the last step; values are dropped after their last use."""
+        """Run the steps; values are dropped after their last use."""
         made = self._build
         values: list[Any] = []
         for step, finished in zip(made.steps, self._last_use, strict=True):
@@ -175,7 +178,7 @@ def compile_formula(text: str, columns: Mapping[str, pa.DataType], functions: Fu
 
 
 def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: Functions | None = None) -> Formula:
-    """Compile a condition: a formula of type bool, whose result is false where it would be null.
+    """Compile a condition, a boolean formula; null results become false.
 
     Args and errors are those of :func:`compile_formula`.
     """
@@ -187,7 +190,7 @@ def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: 
 
 
 def _last_uses(made: Build) -> list[list[int]]:
-    """The steps whose values are needed last by each step."""
+    """For each step, the steps whose values nothing needs after it."""
     last = {made.result: len(made.steps)}
     for number in range(len(made.steps) - 1, -1, -1):
         for argument in made.steps[number].arguments:

@@ -1,4 +1,7 @@
-"""Methods of strings, and functions that make or read them. Positions count characters from 0."""
+"""Methods of strings, and functions that make or read strings.
+
+Positions count characters from 0.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,10 @@ def _rewrite(text: str) -> str:
 
 
 def _check_pattern(pattern: str, new: str = "") -> None:
-    """Refuse what RE2 does not have, such as look-around, and references to groups that are not there."""
+    """Raise ValueError for a pattern that RE2 refuses, or a missing group.
+
+    RE2 has no look-around.
+    """
     try:
         pc.replace_substring_regex(pa.array([""]), pattern, _rewrite(new))
     except pa.ArrowInvalid as error:
@@ -143,7 +149,10 @@ def _last_index(text: Arrow, wanted: Any) -> Arrow:
 
 
 def _places(text: Arrow, part: str, find: Callable[[str], int], *, is_last: bool = False) -> Arrow:
-    """A place in each text. Texts beyond ASCII that have the part are looked at one by one, each different one once."""
+    """The place of ``part`` in each text.
+
+    Texts beyond ASCII that have the part are searched one by one, each different text once.
+    """
     if isinstance(text, pa.Scalar):
         return pa.scalar(find(text.as_py()) if text.is_valid else None, pa.int32())
     is_ascii = pc.fill_null(pc.string_is_ascii(text), True)
@@ -168,7 +177,7 @@ def _ascii_places(text: pa.Array, part: str, *, is_last: bool) -> pa.Array:
 
 
 def _char(text: Arrow, place: int) -> Arrow:
-    """The code of one character; null where there is none, and beyond 16 bits."""
+    """The code of a character; null beyond the end, and beyond 16 bits."""
     found = pc.utf8_slice_codeunits(text, place, place + 1)
     return each_text(found, pa.uint16(), lambda value: ord(value) if value and ord(value) <= 0xFFFF else None)
 
