@@ -1,4 +1,4 @@
-"""From operations as values to tables."""
+"""The tables of operations, derived once and shared."""
 
 from __future__ import annotations
 
@@ -113,10 +113,18 @@ _results: Final[WeakKeyDictionary[Table, WeakValueDictionary[tuple[str, Allowanc
 def derive(
     operation: plan.Operation, inputs: Sequence[Table], now: Clock | None = None, allowance: Allowance = UNLIMITED
 ) -> Table:
-    """The table of the result of ``operation`` on ``inputs``; ``now`` gives the time to formulas that name it.
+    """Derive the table of ``operation`` on ``inputs``.
 
-    An equal operation on the same inputs, with an equal allowance, gives the same table, as long as that is referenced
-    and has not failed. Raises what the operation finds wrong with its arguments and the columns of its inputs.
+    An equal operation on the same inputs, with an equal allowance, gives the same table, as long as the table is
+    referenced and has not failed. Raises what the operation finds wrong with its arguments and the columns of its
+    inputs.
+
+    Args:
+        operation: the operation.
+        inputs: its inputs.
+        now: the clock of formulas that name the time.
+        allowance: the limits of the result.
+
     """
     maker = _maker(operation, now)
     if maker is None:

@@ -1,4 +1,4 @@
-"""Columns of two tables, for the pairs of their rows that have equal keys."""
+"""Columns of two tables for the pairs of their rows with equal keys."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ __all__ = ["LeftView", "Pairs", "RightView"]
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """How a pair finds its rows: its row key is that of the left row, then ``bits`` with the rank of the right row.
+    """The rows of pairs by row key: the left row's key, then the right row's rank.
+
+    The rank takes the lowest ``bits`` bits.
 
     Attributes:
         bits: the number of bits for ranks.
         groups: the group of each left row.
-        firsts: where the first right row of each group is in the order; -1 for a group without one.
-        slots: where right rows are in the order.
-        rows: the row key of the right row in each of these places.
+        firsts: the slot of the first right row of each group; -1 for a group without one.
+        slots: the slots of right rows in their order.
+        rows: the row key of the right row in each slot.
 
     """
 
@@ -45,13 +47,13 @@ class Pairs:
         return found
 
     def compact(self) -> None:
-        """As the maps do."""
+        """Compact the maps."""
         for view in (self.groups, self.firsts, self.rows):
             view.compact()
 
 
 class _Places:
-    """The rows of some pairs, each side when it is first asked for."""
+    """The rows of some pairs; each side is computed on first use."""
 
     def __init__(self, pairs: Pairs, keys: Int64Array) -> None:
         self._pairs = pairs
@@ -66,7 +68,7 @@ class _Places:
 
     @cached_property
     def right(self) -> RowPlaces:
-        """The right rows; none for a left row that has none."""
+        """The right rows; missing for a left row without one."""
         pairs, left = self._pairs, self.left
         (first,) = pick([pairs.firsts], numbers_of(pairs.groups.read(left.plan)))
         firsts = numbers_of(first)
@@ -106,16 +108,19 @@ class LeftView(ColumnView):
         return MAX_KEY
 
     def compact(self) -> None:
-        """As the column and the maps do."""
+        """Compact the column and the maps."""
         self._view.compact()
         self._pairs.compact()
 
 
 class RightView(LeftView):
-    """A column of the right table, for pairs; null where there is no right row. Takes what :class:`LeftView` does."""
+    """A column of the right table, for pairs; null without a right row.
+
+    Takes what :class:`LeftView` does.
+    """
 
     __slots__ = ()
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the right rows in their order, and put their values where they belong."""
+        """Read the right rows in their order, and put values in their places."""
         return self._pairs.places(plan).right.read(self._view)

@@ -1,4 +1,4 @@
-"""Columns of lists whose items are rows of another table that follow each other in an order."""
+"""Columns of lists whose items are consecutive rows of another table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK: Final = 1 << 20
 
 
 class RangeMembers:
-    """The rows of the list of each row in one version. It never changes.
+    """The rows of the list of each row in one version; immutable.
 
     Args:
         members: the rows of each group, in the order of their values.
@@ -49,7 +49,9 @@ class RangeMembers:
         self._length = length
 
     def of(self, plan: ReadPlan) -> tuple[Int64Array, Int64Array]:
-        """The keys of the items of some rows, row by row, and the length of each list; -1 for null.
+        """The keys of the items, row by row, and the length of each list.
+
+        The length is -1 for a null list.
 
         Raises:
             LimitError: they are too many.
@@ -67,7 +69,7 @@ class RangeMembers:
         return self._members.parts_of(groups, first, counts), length
 
     def compact(self) -> None:
-        """As the maps do."""
+        """Compact the maps."""
         self._members.compact()
         for view in (self._groups, self._first, self._length):
             view.compact()
@@ -92,7 +94,7 @@ class RangeView(ColumnView):
         self._ranges = ranges
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Find the rows, read them in their order, and cut them into lists."""
+        """Find the rows, read them in their order, and divide them into lists."""
         known = plan.in_source
         if known is None or known[0] is not self._ranges:
             known = plan.in_source = (self._ranges, self._ranges.of(plan))
@@ -123,6 +125,6 @@ class RangeView(ColumnView):
         return MAX_KEY
 
     def compact(self) -> None:
-        """As the column and the maps do."""
+        """Compact the column and the maps."""
         self._view.compact()
         self._ranges.compact()
