@@ -24,7 +24,7 @@ from barrage_server.operations.result import make
 from barrage_server.operations.right_rows import NO_ROW, ChosenRows, OnlyRows, RightRows, key_of_group
 from barrage_server.operations.row_places import RowPlaces
 from barrage_server.operations.traits import of_columns, route_of
-from barrage_server.plan.operation import NaturalJoinType
+from barrage_server.plan.joins import NaturalJoinType
 from barrage_server.rowset import MAX_KEY
 
 __all__ = ["JoinedView", "NaturalJoin", "exact_join", "natural_join"]

@@ -23,7 +23,7 @@ from barrage_server.operations.result import make
 from barrage_server.operations.right_rows import NO_ROW, OnlyRows
 from barrage_server.operations.row_places import MappedView
 from barrage_server.operations.traits import route_of
-from barrage_server.plan.operation import MultiJoinColumns
+from barrage_server.plan.joins import MultiJoinColumns
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["MultiJoin", "multi_join"]

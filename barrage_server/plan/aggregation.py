@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from barrage_server.arguments import names, shown, text
+from barrage_server.arguments import flag, names, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.condition import Condition
 from barrage_server.plan.expression import Expression, column_texts, formula_text
+from barrage_server.plan.texts import Texts
 from barrage_server.public import public
 
 __all__ = [
@@ -45,7 +46,6 @@ __all__ = [
     "weighted_sum",
 ]
 
-Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 Filter: TypeAlias = str | Condition | Expression
 
 _ELSEWHERE: Final = {
@@ -169,7 +169,7 @@ def median(cols: Texts = (), average_evenly_divided: bool = True) -> Aggregation
             both, in the type of the column.
 
     """
-    is_mean = _flag(average_evenly_divided, "average_evenly_divided")
+    is_mean = flag(average_evenly_divided, "average_evenly_divided")
     return replace(_of("median", cols), with_mean=None if is_mean else False)
 
 
@@ -185,7 +185,7 @@ def pct(percentile: float, cols: Texts = (), average_evenly_divided: bool = Fals
             the way, or the mean with the next one if there are as many behind it as up to it.
 
     """
-    is_mean = _flag(average_evenly_divided, "average_evenly_divided")
+    is_mean = flag(average_evenly_divided, "average_evenly_divided")
     return replace(_of("pct", cols), share=percentile, with_mean=True if is_mean else None)
 
 
@@ -227,7 +227,7 @@ def count_distinct(cols: Texts = (), count_nulls: bool = False) -> Aggregation:
 
     Null and NaN count as two more values with ``count_nulls``.
     """
-    return replace(_of("count_distinct", cols), with_nulls=_flag(count_nulls, "count_nulls"))
+    return replace(_of("count_distinct", cols), with_nulls=flag(count_nulls, "count_nulls"))
 
 
 def distinct(cols: Texts = (), include_nulls: bool = False) -> Aggregation:
@@ -235,7 +235,7 @@ def distinct(cols: Texts = (), include_nulls: bool = False) -> Aggregation:
 
     The result for a group of nulls alone is null, unless ``include_nulls`` is true.
     """
-    return replace(_of("distinct", cols), with_nulls=_flag(include_nulls, "include_nulls"))
+    return replace(_of("distinct", cols), with_nulls=flag(include_nulls, "include_nulls"))
 
 
 def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: Any = None) -> Aggregation:
@@ -252,7 +252,7 @@ def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: A
     sentinel = non_unique_sentinel.item() if hasattr(non_unique_sentinel, "dtype") else non_unique_sentinel
     if sentinel is not None and not isinstance(sentinel, str | bool | int | float):
         raise InvalidRequestError(f"non_unique_sentinel must be a number, string or boolean, not {shown(sentinel)}.")
-    return replace(_of("unique", cols), with_nulls=_flag(include_nulls, "include_nulls"), sentinel=sentinel)
+    return replace(_of("unique", cols), with_nulls=flag(include_nulls, "include_nulls"), sentinel=sentinel)
 
 
 def group(cols: Texts = ()) -> Aggregation:
@@ -274,7 +274,7 @@ def partition(col: str, include_by_columns: bool = True) -> Aggregation:
         include_by_columns: whether the constituents have the columns that tell groups apart.
 
     """
-    with_keys = _flag(include_by_columns, "include_by_columns")
+    with_keys = flag(include_by_columns, "include_by_columns")
     return replace(_of("partition", text(col, "col")), with_keys=with_keys)
 
 
@@ -323,12 +323,6 @@ def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
         if not isinstance(entry, str | Condition | Expression):
             raise InvalidRequestError(f"{what} must be formulas or conditions, not {shown(entry)}.")
     return tuple(entry.text if isinstance(entry, Expression) else entry for entry in listed)
-
-
-def _flag(value: bool, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidRequestError(f"{what} must be True or False, not {shown(value)}.")
-    return value
 
 
 def _of(function: str, cols: Texts, weight: str | None = None) -> Aggregation:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from barrage_server.arguments import integer, shown
-from barrage_server.errors import InvalidRequestError
+from barrage_server.arguments import flag, integer
 from barrage_server.plan.copies import BlinkToAppendOnly, Ring, SnapshotWhen
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.texts import Texts, optional_texts
@@ -49,7 +48,7 @@ class Copyable(ABC, Generic[Result]):
 
         """
         for name, value in (("initial", initial), ("incremental", incremental), ("history", history)):
-            _check_flag(value, name)
+            flag(value, name)
         stamps = optional_texts(stamp_cols, "stamp_cols")
         return self.operate(SnapshotWhen(stamps, initial, incremental, history), trigger_table)
 
@@ -70,10 +69,4 @@ class Copyable(ABC, Generic[Result]):
             initialize: whether it begins with the rows that are there.
 
         """
-        _check_flag(initialize, "initialize")
-        return self.operate(Ring(integer(capacity, "capacity", least=1), initialize))
-
-
-def _check_flag(value: bool, what: str) -> None:
-    if not isinstance(value, bool):
-        raise InvalidRequestError(f"{what} must be True or False, not {shown(value)}.")
+        return self.operate(Ring(integer(capacity, "capacity", least=1), flag(initialize, "initialize")))

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError, LimitError
-from barrage_server.plan import copies, downsample, ranges
+from barrage_server.plan import copies, downsample, joins
 from barrage_server.plan import operation as operations
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
@@ -40,9 +40,9 @@ _OUTPUTS: Final = "outputs"
 @cache
 def verbs() -> Mapping[str, type[Operation]]:
     """The classes of all operations by their verbs."""
-    named = [one for module in (operations, copies, ranges, downsample) for one in vars(module).values()]
+    named = [one for module in (operations, joins, copies, downsample) for one in vars(module).values()]
     found = [one for one in named if isinstance(one, type) and issubclass(one, Operation)]
-    return {one.verb: one for one in found if one is not Operation}
+    return {one.verb: one for one in found if hasattr(one, "verb")}
 
 
 def plan_to_json(plan: Plan) -> bytes:

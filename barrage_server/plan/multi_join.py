@@ -9,8 +9,8 @@ from typing import Any, Generic
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.copyable import Result
+from barrage_server.plan.joins import MultiJoin, MultiJoinColumns
 from barrage_server.plan.operable import Operable
-from barrage_server.plan.operation import MultiJoin, MultiJoinColumns
 from barrage_server.plan.texts import Texts, texts
 from barrage_server.public import public
 

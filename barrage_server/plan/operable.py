@@ -5,65 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from barrage_server.arguments import integer, names, shown
+from barrage_server.arguments import flag, integer, names, shown
 from barrage_server.errors import InvalidRequestError
-from barrage_server.plan.aggregation import (
-    Aggregation,
-    abs_sum,
-    avg,
-    conditions,
-    count_,
-    first,
-    group,
-    last,
-    max_,
-    median,
-    min_,
-    std,
-    sum_,
-    var,
-)
-from barrage_server.plan.operation import (
-    AggregateAllBy,
-    AggregateBy,
+from barrage_server.plan import aggregation as agg
+from barrage_server.plan import operation as plan
+from barrage_server.plan.aggregation import Aggregation, conditions
+from barrage_server.plan.joins import (
     AsOfJoin,
-    DropColumns,
     ExactJoin,
-    Flatten,
     FullOuterJoin,
-    Head,
-    HeadBy,
-    HeadShare,
     Join,
-    LazyUpdate,
     LeftOuterJoin,
-    Merge,
-    MetaTable,
     NaturalJoin,
     NaturalJoinType,
-    RenameColumns,
-    Reverse,
+    RangeJoin,
     ReverseAsOfJoin,
-    Select,
-    SelectDistinct,
-    Slice,
-    Snapshot,
-    Sort,
-    SortColumn,
-    Tail,
-    TailBy,
-    TailShare,
-    Ungroup,
-    Update,
-    UpdateBy,
-    UpdateView,
-    View,
-    Where,
     WhereIn,
     WhereNotIn,
 )
 from barrage_server.plan.plottable import Plottable, Result
-from barrage_server.plan.ranges import RangeJoin
 from barrage_server.plan.texts import Texts, optional_texts, texts
 from barrage_server.plan.update_by import UpdateByOperation
 
@@ -86,11 +46,11 @@ class Operable(Plottable[Result]):
 
         Without formulas, the table has all columns.
         """
-        return self.operate(Select(() if formulas is None else texts(formulas, "formulas")))
+        return self.operate(plan.Select(() if formulas is None else texts(formulas, "formulas")))
 
     def view(self, formulas: Texts) -> Result:
         """A table of the results of formulas, evaluated when they are read."""
-        return self.operate(View(texts(formulas, "formulas")))
+        return self.operate(plan.View(texts(formulas, "formulas")))
 
     def update(self, formulas: Texts) -> Result:
         """This table with computed columns, stored when their inputs change.
@@ -103,23 +63,23 @@ class Operable(Plottable[Result]):
                 their name by ``.named("New")``.
 
         """
-        return self.operate(Update(texts(formulas, "formulas")))
+        return self.operate(plan.Update(texts(formulas, "formulas")))
 
     def update_view(self, formulas: Texts) -> Result:
         """This table with computed columns, evaluated when they are read."""
-        return self.operate(UpdateView(texts(formulas, "formulas")))
+        return self.operate(plan.UpdateView(texts(formulas, "formulas")))
 
     def lazy_update(self, formulas: Texts) -> Result:
         """The same as :meth:`update_view`; results for equal inputs are not cached."""
-        return self.operate(LazyUpdate(texts(formulas, "formulas")))
+        return self.operate(plan.LazyUpdate(texts(formulas, "formulas")))
 
     def drop_columns(self, cols: Texts) -> Result:
         """This table without some columns."""
-        return self.operate(DropColumns(names(cols, "cols", single=True)))
+        return self.operate(plan.DropColumns(names(cols, "cols", single=True)))
 
     def rename_columns(self, cols: Texts) -> Result:
         """This table with other names for some columns, each written ``"New = Old"``."""
-        return self.operate(RenameColumns(texts(cols, "cols")))
+        return self.operate(plan.RenameColumns(texts(cols, "cols")))
 
     def where(self, filters: Any) -> Result:
         """The rows for which all conditions hold.
@@ -133,38 +93,38 @@ class Operable(Plottable[Result]):
                 ``barrage_server.plan.condition``. A row for which a condition is null is left out.
 
         """
-        return self.operate(Where(conditions(filters, "filters")))
+        return self.operate(plan.Where(conditions(filters, "filters")))
 
     def head(self, num_rows: int = 5) -> Result:
         """The first rows, at most ``num_rows``."""
-        return self.operate(Head(integer(num_rows, "num_rows")))
+        return self.operate(plan.Head(integer(num_rows, "num_rows")))
 
     def tail(self, num_rows: int = 5) -> Result:
         """The last rows, at most ``num_rows``."""
-        return self.operate(Tail(integer(num_rows, "num_rows")))
+        return self.operate(plan.Tail(integer(num_rows, "num_rows")))
 
     def head_pct(self, pct: float) -> Result:
         """The first ``pct`` of the rows, from 0 to 1, rounded up."""
-        return self.operate(HeadShare(_share(pct)))
+        return self.operate(plan.HeadShare(_share(pct)))
 
     def tail_pct(self, pct: float) -> Result:
         """The last ``pct`` of the rows, from 0 to 1, rounded up."""
-        return self.operate(TailShare(_share(pct)))
+        return self.operate(plan.TailShare(_share(pct)))
 
     def slice(self, start: int, stop: int) -> Result:
         """The rows from position ``start`` to ``stop``, without ``stop``.
 
         Negative positions count from the end.
         """
-        return self.operate(Slice(start, stop))
+        return self.operate(plan.Slice(start, stop))
 
     def flatten(self) -> Result:
         """The same rows, under row keys that are their positions."""
-        return self.operate(Flatten())
+        return self.operate(plan.Flatten())
 
     def reverse(self) -> Result:
         """The rows in reverse order."""
-        return self.operate(Reverse())
+        return self.operate(plan.Reverse())
 
     def sort(self, order_by: Texts, order: Any = None) -> Result:
         """The rows in the order of columns, the first column most significant.
@@ -182,7 +142,7 @@ class Operable(Plottable[Result]):
             directions = tuple(order)
         if len(directions) != len(columns):
             raise InvalidRequestError(f"The list order has {len(directions)} entries, and order_by {len(columns)}.")
-        return self.operate(Sort(tuple(map(_sort_column, columns, directions))))
+        return self.operate(plan.Sort(tuple(map(_sort_column, columns, directions))))
 
     def sort_descending(self, order_by: Texts) -> Result:
         """The rows in the descending order of columns."""
@@ -316,7 +276,7 @@ class Operable(Plottable[Result]):
 
         Without ``cols``, all columns are taken.
         """
-        return self.operate(SelectDistinct(optional_texts(cols, "cols")))
+        return self.operate(plan.SelectDistinct(optional_texts(cols, "cols")))
 
     def agg_by(self, aggs: Aggregation | Sequence[Aggregation], by: Texts | None = None) -> Result:
         """A row of aggregates for each group of rows that are equal in ``by``.
@@ -325,75 +285,75 @@ class Operable(Plottable[Result]):
 
         >>> trades.agg_by([bs.agg.sum_("volume = size"), bs.agg.count_("trades")], by="sym")
         """
-        return self.operate(AggregateBy(_aggregations(aggs), optional_texts(by, "by")))
+        return self.operate(plan.AggregateBy(_aggregations(aggs), optional_texts(by, "by")))
 
     def agg_all_by(self, agg: Aggregation, by: Texts | None = None) -> Result:
         """One aggregation, such as ``bs.agg.avg()``, of all suitable columns by group."""
         if not isinstance(agg, Aggregation):
             raise InvalidRequestError(f"agg must be an aggregation such as bs.agg.avg(), not {shown(agg)}.")
-        return self.operate(AggregateAllBy(agg, optional_texts(by, "by")))
+        return self.operate(plan.AggregateAllBy(agg, optional_texts(by, "by")))
 
     def count_by(self, col: str, by: Texts | None = None) -> Result:
         """The number of rows of each group, as the column ``col``."""
-        return self.agg_by(count_(col), by)
+        return self.agg_by(agg.count_(col), by)
 
     def sum_by(self, by: Texts | None = None) -> Result:
         """The sums of all other numeric columns, for each group."""
-        return self.agg_all_by(sum_(), by)
+        return self.agg_all_by(agg.sum_(), by)
 
     def abs_sum_by(self, by: Texts | None = None) -> Result:
         """The sums of absolute values of all other numeric columns, for each group."""
-        return self.agg_all_by(abs_sum(), by)
+        return self.agg_all_by(agg.abs_sum(), by)
 
     def avg_by(self, by: Texts | None = None) -> Result:
         """The means of all other numeric columns, for each group."""
-        return self.agg_all_by(avg(), by)
+        return self.agg_all_by(agg.avg(), by)
 
     def std_by(self, by: Texts | None = None) -> Result:
         """The standard deviations of all other numeric columns, for each group."""
-        return self.agg_all_by(std(), by)
+        return self.agg_all_by(agg.std(), by)
 
     def var_by(self, by: Texts | None = None) -> Result:
         """The variances of all other numeric columns, for each group."""
-        return self.agg_all_by(var(), by)
+        return self.agg_all_by(agg.var(), by)
 
     def min_by(self, by: Texts | None = None) -> Result:
         """The smallest values of all other ordered columns, for each group."""
-        return self.agg_all_by(min_(), by)
+        return self.agg_all_by(agg.min_(), by)
 
     def max_by(self, by: Texts | None = None) -> Result:
         """The largest values of all other ordered columns, for each group."""
-        return self.agg_all_by(max_(), by)
+        return self.agg_all_by(agg.max_(), by)
 
     def median_by(self, by: Texts | None = None) -> Result:
         """The medians of all other ordered columns, for each group."""
-        return self.agg_all_by(median(), by)
+        return self.agg_all_by(agg.median(), by)
 
     def first_by(self, by: Texts | None = None) -> Result:
         """The first row of each group."""
-        return self.agg_all_by(first(), by)
+        return self.agg_all_by(agg.first(), by)
 
     def last_by(self, by: Texts | None = None) -> Result:
         """The last row of each group."""
-        return self.agg_all_by(last(), by)
+        return self.agg_all_by(agg.last(), by)
 
     def group_by(self, by: Texts | None = None) -> Result:
         """The values of all other columns as lists, one row for each group.
 
         Values are in the order of the rows.
         """
-        return self.agg_all_by(group(), by)
+        return self.agg_all_by(agg.group(), by)
 
     def head_by(self, num_rows: int, by: Texts | None = None) -> Result:
         """The first ``num_rows`` rows of each group, group by group.
 
         Groups are in order of appearance. The columns ``by`` come first in the result.
         """
-        return self.operate(HeadBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
+        return self.operate(plan.HeadBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
 
     def tail_by(self, num_rows: int, by: Texts | None = None) -> Result:
         """The last ``num_rows`` rows of each group, as :meth:`head_by` does."""
-        return self.operate(TailBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
+        return self.operate(plan.TailBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
 
     def ungroup(self, cols: Texts | None = None, null_fill: bool = True) -> Result:
         """A row for each item of the lists in ``cols``, with the other columns.
@@ -403,9 +363,8 @@ class Operable(Plottable[Result]):
             null_fill: whether the shorter lists of a row end with nulls. Otherwise all must be of one length.
 
         """
-        if not isinstance(null_fill, bool):
-            raise InvalidRequestError(f"null_fill must be True or False, not {shown(null_fill)}.")
-        return self.operate(Ungroup(() if cols is None else names(cols, "cols", single=True), null_fill))
+        columns = () if cols is None else names(cols, "cols", single=True)
+        return self.operate(plan.Ungroup(columns, flag(null_fill, "null_fill")))
 
     def update_by(self, ops: UpdateByOperation | Sequence[UpdateByOperation], by: Texts | None = None) -> Result:
         """This table with cumulative, moving and rolling functions of each group.
@@ -424,15 +383,15 @@ class Operable(Plottable[Result]):
         for entry in listed:
             if not isinstance(entry, UpdateByOperation):
                 raise InvalidRequestError(f"ops must be such as bs.updateby.cum_sum('price'), not {shown(entry)}.")
-        return self.operate(UpdateBy(listed, optional_texts(by, "by")))
+        return self.operate(plan.UpdateBy(listed, optional_texts(by, "by")))
 
     def snapshot(self) -> Result:
         """This table as it is now; the result does not change any more."""
-        return self.operate(Snapshot())
+        return self.operate(plan.Snapshot())
 
     def meta_table(self) -> Result:
         """The columns of this table, a row for each: name and type."""
-        return self.operate(MetaTable())
+        return self.operate(plan.MetaTable())
 
 
 def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Result:
@@ -450,7 +409,7 @@ def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Re
         if not isinstance(table, Operable):
             raise InvalidRequestError(f"merge takes a list of tables, and one entry is {shown(table)}.")
     first, *others = tables
-    return first.operate(Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
+    return first.operate(plan.Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
 
 
 def _aggregations(value: Any, example: str = "bs.agg.sum_('price')") -> tuple[Aggregation, ...]:
@@ -474,9 +433,9 @@ def _share(value: float) -> float:
     return float(value)
 
 
-def _sort_column(name: str, direction: Any) -> SortColumn:
+def _sort_column(name: str, direction: Any) -> plan.SortColumn:
     known = {None: False, "ascending": False, "asc": False, "descending": True, "desc": True}
     if not isinstance(direction, str | None) or direction not in known:
         raise InvalidRequestError(f'order is "ascending" or "descending", not {shown(direction)}.')
     absolute = name.startswith("abs(") and name.endswith(")")
-    return SortColumn(name[4:-1].strip() if absolute else name, known[direction], absolute)
+    return plan.SortColumn(name[4:-1].strip() if absolute else name, known[direction], absolute)

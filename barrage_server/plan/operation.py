@@ -7,7 +7,6 @@ checked when an operation meets the columns of its inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import ClassVar
 
 from barrage_server.plan.aggregation import Aggregation
@@ -17,28 +16,19 @@ from barrage_server.plan.update_by import UpdateByOperation
 __all__ = [
     "AggregateAllBy",
     "AggregateBy",
-    "AsOfJoin",
     "DropColumns",
     "EmptyTable",
-    "ExactJoin",
     "Flatten",
-    "FullOuterJoin",
     "Head",
     "HeadBy",
     "HeadShare",
-    "Join",
     "LazyUpdate",
-    "LeftOuterJoin",
     "Merge",
     "MetaTable",
-    "MultiJoin",
-    "MultiJoinColumns",
-    "NaturalJoin",
-    "NaturalJoinType",
     "Operation",
+    "PairOperation",
     "RenameColumns",
     "Reverse",
-    "ReverseAsOfJoin",
     "Select",
     "SelectDistinct",
     "Slice",
@@ -55,8 +45,6 @@ __all__ = [
     "UpdateView",
     "View",
     "Where",
-    "WhereIn",
-    "WhereNotIn",
 ]
 
 
@@ -65,9 +53,10 @@ class Operation:
 
     Attributes:
         verb: the name of its method.
-        least_inputs: the tables that it is computed from, at least.
-        most_inputs: those at most; None: any number.
-        is_of_its_moment: whether the result depends on when it was made, so that equal ones have results of their own.
+        least_inputs: the least number of input tables.
+        most_inputs: the largest number of input tables; None: any number.
+        is_of_its_moment: whether the result depends on when it is made, so that equal operations have results of their
+            own.
 
     """
 
@@ -77,6 +66,15 @@ class Operation:
     least_inputs: ClassVar[int] = 1
     most_inputs: ClassVar[int | None] = 1
     is_of_its_moment: ClassVar[bool] = False
+
+
+class PairOperation(Operation):
+    """The base of operations on two tables."""
+
+    __slots__ = ()
+
+    least_inputs = 2
+    most_inputs = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,187 +387,3 @@ class SelectDistinct(Operation):
     verb = "select_distinct"
 
     columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WhereIn(Operation):
-    """The rows of the first table whose key the second one has.
-
-    Attributes:
-        columns: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
-
-    """
-
-    verb = "where_in"
-    least_inputs = 2
-    most_inputs = 2
-
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WhereNotIn(Operation):
-    """The rows of the first table whose key the second one does not have."""
-
-    verb = "where_not_in"
-    least_inputs = 2
-    most_inputs = 2
-
-    columns: tuple[str, ...]
-
-
-class NaturalJoinType(StrEnum):
-    """Which row of the second table a natural join takes, if several have one key."""
-
-    ERROR_ON_DUPLICATE = "error_on_duplicate"
-    FIRST_MATCH = "first_match"
-    LAST_MATCH = "last_match"
-
-
-@dataclass(frozen=True, slots=True)
-class NaturalJoin(Operation):
-    """The first table with columns of the row of the second with the same key.
-
-    The columns are null for rows without a match.
-
-    Attributes:
-        on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
-        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all others.
-        match: which row is taken, if the second table has several with one key.
-
-    """
-
-    verb = "natural_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-    match: NaturalJoinType = NaturalJoinType.ERROR_ON_DUPLICATE
-
-
-@dataclass(frozen=True, slots=True)
-class ExactJoin(Operation):
-    """A natural join that fails when a row has no match."""
-
-    verb = "exact_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Join(Operation):
-    """The pairs of rows of both tables that have the same key.
-
-    Attributes:
-        on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``; none: all pairs.
-        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all that are not compared.
-        reserve_bits: the bits of row keys for the rows of the second table that have one key.
-
-    """
-
-    verb = "join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...] = ()
-    joins: tuple[str, ...] = ()
-    reserve_bits: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOuterJoin(Operation):
-    """The pairs of :class:`Join`, and the rows of the first table without a pair.
-
-    Rows without a pair have nulls in the columns of the second table.
-
-    Attributes:
-        on: the columns that are compared.
-        joins: the columns of the second table; none: those whose names the first one does not have.
-
-    """
-
-    verb = "left_outer_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FullOuterJoin(Operation):
-    """A left outer join, and the rows of the second table without a pair.
-
-    These have nulls in the columns of the first table.
-    """
-
-    verb = "full_outer_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AsOfJoin(Operation):
-    """The first table with columns of the last row of the second at or before.
-
-    Attributes:
-        on: the columns that are equal, and last the stamps, as ``"time"`` or ``"time >= quoted"``.
-        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all others.
-
-    """
-
-    verb = "aj"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReverseAsOfJoin(Operation):
-    """The first table with columns of the first row of the second at or after.
-
-    The stamps are written ``"time <= quoted"``.
-    """
-
-    verb = "raj"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MultiJoinColumns:
-    """What one table contributes to a multi-join.
-
-    Attributes:
-        on: its key columns, as ``"sym"`` or ``"sym = symbol"``; the names before the sign are those of the result.
-        joins: the columns that it adds, as ``"price"`` or ``"last = price"``; none: all others.
-
-    """
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MultiJoin(Operation):
-    """A row for each key of any of the tables, with columns of all tables.
-
-    The columns of a table are null for a key that the table lacks.
-    """
-
-    verb = "multi_join"
-    most_inputs = None
-
-    columns: tuple[MultiJoinColumns, ...]

@@ -23,6 +23,7 @@ from barrage_server.arguments import choice, integer, names, number, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.aggregation import Filter, conditions
 from barrage_server.plan.expression import Expression, column_texts, formula_text
+from barrage_server.plan.texts import Texts
 from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 
 __all__ = [
@@ -67,7 +68,6 @@ __all__ = [
     "rolling_wavg_time",
 ]
 
-Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 Filters: TypeAlias = Filter | Sequence[Filter]
 Time: TypeAlias = int | str
 
@@ -158,56 +158,38 @@ def ema_time(
 
 
 def ems_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying sum, a double: ``a * previous + value``.
-
-    The arguments are those of :func:`ema_tick`.
-    """
+    """The decaying sum, a double: ``a * previous + value``; see :func:`ema_tick`."""
     return _by_ticks("ems", decay_ticks, cols, op_control)
 
 
 def ems_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying sum, a double: ``a * previous + value``.
-
-    The arguments are those of :func:`ema_time`.
-    """
+    """The decaying sum, a double: ``a * previous + value``; see :func:`ema_time`."""
     return _by_time("ems", ts_col, decay_time, cols, op_control)
 
 
 def emmin_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying minimum, a double: ``min(a * previous, value)``.
-
-    The arguments are those of :func:`ema_tick`.
-    """
+    """The decaying minimum: ``min(a * previous, value)``; see :func:`ema_tick`."""
     return _by_ticks("emmin", decay_ticks, cols, op_control)
 
 
 def emmin_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying minimum, a double: ``min(a * previous, value)``.
-
-    The arguments are those of :func:`ema_time`.
-    """
+    """The decaying minimum: ``min(a * previous, value)``; see :func:`ema_time`."""
     return _by_time("emmin", ts_col, decay_time, cols, op_control)
 
 
 def emmax_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying maximum, a double: ``max(a * previous, value)``.
-
-    The arguments are those of :func:`ema_tick`.
-    """
+    """The decaying maximum: ``max(a * previous, value)``; see :func:`ema_tick`."""
     return _by_ticks("emmax", decay_ticks, cols, op_control)
 
 
 def emmax_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying maximum, a double: ``max(a * previous, value)``.
-
-    The arguments are those of :func:`ema_time`.
-    """
+    """The decaying maximum: ``max(a * previous, value)``; see :func:`ema_time`."""
     return _by_time("emmax", ts_col, decay_time, cols, op_control)
 
 
@@ -291,17 +273,17 @@ def rolling_prod_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time =
 
 
 def rolling_count_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The number of values of a window of rows that are not null, as 64 bits."""
+    """The number of non-null values of a window of rows, a 64-bit integer."""
     return _ticks("rolling_count", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_count_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The number of values of a window of time that are not null, as 64 bits."""
+    """The number of non-null values of a window of time, a 64-bit integer."""
     return _time("rolling_count", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_std_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The standard deviation (of a sample) of a window of rows, a double.
+    """The sample standard deviation of a window of rows, a double.
 
     It is NaN for one value, and null for none.
     """
@@ -309,10 +291,7 @@ def rolling_std_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateB
 
 
 def rolling_std_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The standard deviation (of a sample) of a window of time, a double.
-
-    It is NaN for one value, and null for none.
-    """
+    """The sample standard deviation of a window of time, as over a window of rows."""
     return _time("rolling_std", ts_col, cols, rev_time, fwd_time)
 
 
