@@ -15,9 +15,10 @@ from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Ou
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.checks import known_columns, pair
-from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
+from barrage_server.operations.grouped_rows import forget_dead_groups
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
 from barrage_server.operations.ordering import Key, is_sortable, order_of
@@ -143,7 +144,7 @@ class AsOfJoin(Operator):
         others = RowSet.from_sorted_keys(keys[found != known])
         modified = [others | (rows - update.added) for rows in self._modified(right_change)]
         own = TableUpdate(update.added, update.removed, update.shifted, (*update.modified, *modified))
-        self._pack(left, right)
+        forget_dead_groups(self._groups, self._left, self._right, left.row_set, right.row_set)
         return self._outcome(left, right, own)
 
     def _follow_right(self, change: Change) -> Stamped:
@@ -289,21 +290,6 @@ class AsOfJoin(Operator):
     def _rows_of(self, keys: Int64Array) -> Int64Array:
         return numbers_of(self._rows.columns[0].read_current(keys))
 
-    def _pack(self, left: TableVersion, right: TableVersion) -> None:
-        """Renumber the groups that have rows, when most have none."""
-        count = self._groups.count
-        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
-            return
-        self._left.gone = self._right.gone = 0
-        for rows in (self._left, self._right):
-            rows.counts.reserve(count)
-        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
-        living = living_groups(self._groups, are_living, left.size + right.size)
-        if living is not None:
-            self._groups.pack(living)
-            self._left.pack(left.row_set, living)
-            self._right.pack(right.row_set, living)
-
     def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:
         self._left.drop_before(left.row_set)
         self._right.drop_before(right.row_set)
@@ -311,7 +297,7 @@ class AsOfJoin(Operator):
             self._dropped = left.readable.first_key >> _BLOCK_BITS
             self._rows.columns[0].drop_before(self._dropped << _BLOCK_BITS)
         (rows,) = self._rows.views()
-        views = [*left.views, *(MappedView(right.views[number], rows) for number in self._columns)]
+        views: list[ColumnView] = [*left.views, *(MappedView(right.views[number], rows) for number in self._columns)]
         if not self._keeps_history:
             return Outcome(left.row_set, views, update)
         self._readable = readable_with(self._readable, left.row_set, left)

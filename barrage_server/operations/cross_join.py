@@ -16,7 +16,7 @@ from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.grouped_rows import GroupedRows, forget_dead_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys
 from barrage_server.operations.pair_view import LeftView, Pairs, RightView
 from barrage_server.operations.rank_changes import Ranges, RankChanges, Ranks
@@ -362,16 +362,9 @@ class CrossJoin(Operator):
     def _pack(self, left: TableVersion, right: TableVersion) -> None:
         """Renumber the groups that have rows, when most have none."""
         count = self._groups.count
-        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
-            return
-        self._left.gone = self._right.gone = 0
-        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
-        living = living_groups(self._groups, are_living, left.size + right.size)
+        living = forget_dead_groups(self._groups, self._left, self._right, left.row_set, right.row_set)
         if living is not None:
             pack_rows(self._firsts, living, count)
-            self._groups.pack(living)
-            self._left.pack(left.row_set, living)
-            self._right.pack(right.row_set, living)
             self._known = len(living)
 
     def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:

@@ -25,14 +25,14 @@ from barrage_server.operations.join_columns import key_pieces
 from barrage_server.operations.last_rows import LastRows
 from barrage_server.rowset import RowSet
 
-__all__ = ["Departure", "GroupedRows", "groups_at", "joined", "living_groups"]
+__all__ = ["Departure", "GroupedRows", "forget_dead_groups", "groups_at", "joined", "living_groups"]
 
 FEW_DEAD: Final = 1024
-"""Groups without rows that are kept in any case: a group that comes back finds its number."""
+"""Groups without rows that are always kept: a group that comes back has the same number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
 _FEW_GROUPS: Final = 4
-"""Groups for each row that is counted, up to which all counts are added at once."""
+"""Groups per counted row up to which all counts are added at once."""
 _NUMBER: Final = pa.schema([("number", pa.int64())])
 _NOTHING: Final = np.zeros(0, np.int64)
 
@@ -313,6 +313,30 @@ def living_groups(groups: GroupIndex, living: npt.NDArray[np.bool_], rows: int, 
     if dead <= max(FEW_DEAD, groups.count - dead, rows >> 3) + past:
         return None
     return np.flatnonzero(living)
+
+
+def forget_dead_groups(
+    groups: GroupIndex, left: GroupedRows, right: GroupedRows, left_rows: RowSet, right_rows: RowSet
+) -> Int64Array | None:
+    """Renumber the groups that have rows on either side, when most have none.
+
+    Returns:
+        The former numbers of these groups, ascending; ``None`` if they keep their numbers.
+
+    """
+    count = groups.count
+    if left.gone + right.gone <= max(FEW_DEAD, count >> 2):
+        return None
+    left.gone = right.gone = 0
+    for each in (left, right):
+        each.counts.reserve(count)
+    are_living = (left.counts.array[:count] > 0) | (right.counts.array[:count] > 0)
+    living = living_groups(groups, are_living, left_rows.size + right_rows.size)
+    if living is not None:
+        groups.pack(living)
+        left.pack(left_rows, living)
+        right.pack(right_rows, living)
+    return living
 
 
 def groups_at(

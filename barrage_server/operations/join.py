@@ -18,6 +18,7 @@ from barrage_server.engine.redirected import numbers_of, pick
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, KeyMismatchError
 from barrage_server.operations.checks import pair
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, join_keys
 from barrage_server.operations.result import make
@@ -25,12 +26,11 @@ from barrage_server.operations.right_rows import NO_ROW, ChosenRows, OnlyRows, R
 from barrage_server.operations.row_places import RowPlaces
 from barrage_server.operations.traits import of_columns, route_of
 from barrage_server.plan.joins import NaturalJoinType
-from barrage_server.rowset import MAX_KEY
 
 __all__ = ["JoinedView", "NaturalJoin", "exact_join", "natural_join"]
 
 
-class JoinedView(ColumnView):
+class JoinedView(GatheredView):
     """A column of the right table for the left rows; null without a right row.
 
     Args:
@@ -40,13 +40,10 @@ class JoinedView(ColumnView):
 
     """
 
-    __slots__ = ("_groups", "_rights", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_groups", "_rights")
 
     def __init__(self, view: ColumnView, groups: ColumnView, rights: ColumnView) -> None:
-        self.type = view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, groups, rights)
         self._groups = groups
         self._rights = rights
 
@@ -57,15 +54,6 @@ class JoinedView(ColumnView):
             (rows,) = pick([self._rights], numbers_of(self._groups.read(plan)))
             known = plan.in_source = (self._groups, RowPlaces.of(numbers_of(rows)))
         return known[1].read(self._view)
-
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """Compact the column and the maps."""
-        for view in (self._view, self._groups, self._rights):
-            view.compact()
 
 
 class NaturalJoin(Operator):

@@ -15,14 +15,15 @@ from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
 from barrage_server.operations.accumulators import Accumulator
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
-from barrage_server.rowset import MAX_KEY, RowSet
+from barrage_server.rowset import RowSet
 from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["GroupView", "Listed", "Members", "lists_of", "ranges_of"]
 
 _STEPS: Final = 16
-"""Rows that are read in the time that a search for a group takes."""
+"""Rows that can be read in the time of one binary search for a group."""
 _BLOCK: Final = 1 << 16
 
 
@@ -103,7 +104,7 @@ class Members:
         return low
 
 
-class GroupView(ColumnView):
+class GroupView(GatheredView):
     """A column of the input, as a list of its values for each group.
 
     Args:
@@ -112,13 +113,10 @@ class GroupView(ColumnView):
 
     """
 
-    __slots__ = ("_members", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_members",)
 
     def __init__(self, view: ColumnView, members: Members) -> None:
-        self.type = pa.list_(view.type)
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, members, data_type=pa.list_(view.type))
         self._members = members
 
     def read(self, plan: ReadPlan) -> pa.Array:
@@ -129,15 +127,6 @@ class GroupView(ColumnView):
             known = plan.in_source = (self._members, (*in_order(keys), lengths))
         inner, places, lengths = known[1]
         return lists_of(take(self._view.read(inner), places), lengths)
-
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """Compact the column and the maps."""
-        self._view.compact()
-        self._members.compact()
 
 
 class Listed(Accumulator):

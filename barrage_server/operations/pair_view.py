@@ -11,8 +11,9 @@ import pyarrow as pa
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import numbers_of, pick
 from barrage_server.engine.view import ColumnView
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.row_places import RowPlaces
-from barrage_server.rowset import MAX_KEY, RowSet
+from barrage_server.rowset import RowSet
 
 __all__ = ["LeftView", "Pairs", "RightView"]
 
@@ -81,7 +82,7 @@ class _Places:
         return RowPlaces.of(found)
 
 
-class LeftView(ColumnView):
+class LeftView(GatheredView):
     """A column of the left table, for pairs.
 
     Args:
@@ -90,27 +91,15 @@ class LeftView(ColumnView):
 
     """
 
-    __slots__ = ("_pairs", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_pairs",)
 
     def __init__(self, view: ColumnView, pairs: Pairs) -> None:
-        self.type = view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, pairs)
         self._pairs = pairs
 
     def read(self, plan: ReadPlan) -> pa.Array:
         """Read each left row once, and repeat it."""
         return self._pairs.places(plan).left.read(self._view)
-
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """Compact the column and the maps."""
-        self._view.compact()
-        self._pairs.compact()
 
 
 class RightView(LeftView):

@@ -20,7 +20,7 @@ from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.operations.checks import known_columns, pair
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.grouped_rows import GroupedRows, forget_dead_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
 from barrage_server.operations.members import Members
 from barrage_server.operations.ordering import Key, comes_before, is_sortable
@@ -124,7 +124,7 @@ class RangeJoin(Operator):
         others = near | self._find(left, update.added, near | moved)
         modified = [others | (rows - update.added) for rows in self._modified(right_change)]
         own = TableUpdate(update.added, update.removed, update.shifted, (*update.modified, *modified))
-        self._pack(left, right)
+        forget_dead_groups(self._groups, self._left, self._right, left.row_set, right.row_set)
         return self._outcome(left, right, own)
 
     def _follow_right(self, change: Change) -> Int64Array:
@@ -203,21 +203,6 @@ class RangeJoin(Operator):
             for bound in (low, high):
                 found &= ~np.isnan(bound.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))
         return found
-
-    def _pack(self, left: TableVersion, right: TableVersion) -> None:
-        """Renumber the groups that have rows, when most have none."""
-        count = self._groups.count
-        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
-            return
-        self._left.gone = self._right.gone = 0
-        for rows in (self._left, self._right):
-            rows.counts.reserve(count)
-        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
-        living = living_groups(self._groups, are_living, left.size + right.size)
-        if living is not None:
-            self._groups.pack(living)
-            self._left.pack(left.row_set, living)
-            self._right.pack(right.row_set, living)
 
     def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:
         self._left.drop_before(left.row_set)

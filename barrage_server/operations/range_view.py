@@ -14,9 +14,9 @@ from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.members import Members
 from barrage_server.operations.row_places import check_copies
-from barrage_server.rowset import MAX_KEY
 
 __all__ = ["RangeMembers", "RangeView"]
 
@@ -75,7 +75,7 @@ class RangeMembers:
             view.compact()
 
 
-class RangeView(ColumnView):
+class RangeView(GatheredView):
     """A column of another table, as lists.
 
     Args:
@@ -84,13 +84,10 @@ class RangeView(ColumnView):
 
     """
 
-    __slots__ = ("_ranges", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_ranges",)
 
     def __init__(self, view: ColumnView, ranges: RangeMembers) -> None:
-        self.type = pa.list_(view.type)
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, ranges, data_type=pa.list_(view.type))
         self._ranges = ranges
 
     def read(self, plan: ReadPlan) -> pa.Array:
@@ -119,12 +116,3 @@ class RangeView(ColumnView):
         values = self._view.read(inner)
         check_copies(values, places)
         return take(values, places)
-
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """Compact the column and the maps."""
-        self._view.compact()
-        self._ranges.compact()

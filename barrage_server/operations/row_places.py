@@ -15,12 +15,12 @@ from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
-from barrage_server.rowset import MAX_KEY
+from barrage_server.operations.gathered import GatheredView
 
 __all__ = ["MappedView", "RowPlaces"]
 
 MOST_COPIED: Final = 512 << 20
-"""Bytes of lists or texts that are copied to the rows of one reading."""
+"""Bytes of lists or texts copied by one read."""
 
 
 class RowPlaces(NamedTuple):
@@ -57,7 +57,7 @@ class RowPlaces(NamedTuple):
         return from_storage(take(with_null, self.places), view.type)
 
 
-class MappedView(ColumnView):
+class MappedView(GatheredView):
     """A column of another table, whose rows a map chooses.
 
     Args:
@@ -67,13 +67,10 @@ class MappedView(ColumnView):
 
     """
 
-    __slots__ = ("_rows", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_rows",)
 
     def __init__(self, view: ColumnView, rows: ColumnView) -> None:
-        self.type = view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, rows)
         self._rows = rows
 
     def read(self, plan: ReadPlan) -> pa.Array:
@@ -82,15 +79,6 @@ class MappedView(ColumnView):
         if known is None or known[0] is not self._rows:
             known = plan.in_source = (self._rows, RowPlaces.of(numbers_of(self._rows.read(plan))))
         return known[1].read(self._view)
-
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """Compact the column and the map."""
-        self._view.compact()
-        self._rows.compact()
 
 
 def check_copies(values: pa.Array, places: Int64Array) -> None:

@@ -19,6 +19,7 @@ from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.operations.checks import known_columns
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
@@ -83,7 +84,7 @@ class _Numbering:
         return inner
 
 
-class UngroupedView(ColumnView):
+class UngroupedView(GatheredView):
     """A column of the input for each item of its rows.
 
     Args:
@@ -93,13 +94,10 @@ class UngroupedView(ColumnView):
 
     """
 
-    __slots__ = ("_is_list", "_numbering", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_is_list", "_numbering")
 
     def __init__(self, view: ColumnView, numbering: _Numbering, *, is_list: bool) -> None:
-        self.type = _item_type(view.type) if is_list else view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, data_type=_item_type(view.type) if is_list else None)
         self._numbering = numbering
         self._is_list = is_list
 
@@ -118,14 +116,6 @@ class UngroupedView(ColumnView):
             return from_storage(take(items, starts[places] + numbers), self.type)
         chosen = pa.array(np.where(is_there, starts[places] + numbers, 0), mask=~is_there)
         return from_storage(items.take(chosen) if len(items) else pa.nulls(len(chosen), items.type), self.type)
-
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """Compact the column."""
-        self._view.compact()
 
 
 class Ungroup(Operator):
