@@ -161,11 +161,6 @@ def _taken(parameter: Parameter, kind: Kind, is_literal: bool) -> tuple[Kind, Ke
     if isinstance(parameter, Family):
         return (kind, None) if parameter.takes(kind) else None
     if kind is NULL:
-        return parameter, lambda _: _null(parameter)
+        return parameter, lambda _: constant(None, parameter)
     converter = convert(kind, parameter)
     return None if converter is None else (parameter, None if kind == parameter else converter)
-
-
-def _null(kind: Kind) -> Any:
-
-    return constant(None, kind)

@@ -13,7 +13,7 @@ from barrage_server.formula.vectors import Vector, from_arrow
 __all__ = ["NamedValues", "SharedValues", "decoded"]
 
 _MOST_BYTES: Final = 1 << 18
-"""The largest column that is kept, in bytes: a version keeps its shared values as long as it lives."""
+"""Bytes of the largest column that is shared. A version holds its shared values for life."""
 
 
 class SharedValues:

@@ -10,17 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barrage_server.errors import InvalidRequestError, LimitError
-from barrage_server.formula.builder import Build, Lookup, Run, build
+from barrage_server.formula.builder import build
 from barrage_server.formula.comparison import holds
 from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
 from barrage_server.formula.parser import parse
+from barrage_server.formula.steps import Lookup, Run, Steps
 from barrage_server.formula.vectors import Cells, Flags, Vector, to_arrow
 
 __all__ = ["Formula", "compile_condition", "compile_formula"]
 
 _MOST_BYTES: Final = (1 << 31) - 1
-"""Of the texts of one array: its offsets have 32 bits."""
+"""Bytes of text of one array, whose offsets have 32 bits."""
 
 
 class Formula:
@@ -53,7 +54,7 @@ class Formula:
         "type",
     )
 
-    def __init__(self, text: str, made: Build, columns: Mapping[str, pa.DataType], is_condition: bool) -> None:
+    def __init__(self, text: str, made: Steps, columns: Mapping[str, pa.DataType], is_condition: bool) -> None:
         result = made.steps[made.result]
         self.text = text
         self.columns = tuple(made.columns)
@@ -189,7 +190,7 @@ def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: 
     return Formula(text, made, columns, True)
 
 
-def _last_uses(made: Build) -> list[list[int]]:
+def _last_uses(made: Steps) -> list[list[int]]:
     """For each step, the steps whose values nothing needs after it."""
     last = {made.result: len(made.steps)}
     for number in range(len(made.steps) - 1, -1, -1):

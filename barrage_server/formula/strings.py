@@ -50,10 +50,6 @@ def _cells(kind: Kind, function: Callable[..., Arrow]) -> Callable[..., Vector]:
     return run
 
 
-def _of_text(function: Callable[..., Arrow]) -> Callable[[Arrow], Arrow]:
-    return lambda text: function(text)
-
-
 def _grown(text: Arrow, count: Arrow, each: int) -> None:
     """Check the size of texts with ``count`` replacements of ``each`` bytes."""
     total = count.as_py() if isinstance(count, pa.Scalar) else pc.sum(count).as_py()
@@ -191,10 +187,6 @@ def _parse(name: str, kind: Kind, read: Callable[[Arrow, Kind], Arrow], meaning:
     return Builtin(name, f"{meaning} of a text; null if it has none.", (Signature((STRING,), kind, kernel),))
 
 
-def _text_of(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
-    return lambda vector: texts.to_text(vector, kinds[0])
-
-
 def _test(name: str, function: Callable[..., Arrow], meaning: str) -> Builtin:
     return Builtin(name, meaning, (Signature((STRING, _TEXT), BOOLEAN, _cells(BOOLEAN, function), check=_check_known),))
 
@@ -212,7 +204,7 @@ def _search(name: str, function: Callable[..., Arrow], meaning: str) -> Builtin:
 
 
 def _plain(name: str, function: Callable[[Arrow], Arrow], meaning: str, kind: Kind = STRING) -> Builtin:
-    kernel = _cells(kind, function) if kind.dtype is not None else _of_text(function)
+    kernel = _cells(kind, function) if kind.dtype is not None else function
     return Builtin(name, meaning, (Signature((STRING,), kind, kernel),))
 
 
@@ -313,7 +305,7 @@ METHODS: Final = (
 
 def _value_of(name: str) -> Builtin:
     meaning = "The text of a number, boolean, char, string or time, as Java writes it."
-    return Builtin(name, meaning, (Signature((_WRITTEN,), STRING, _text_of, binds=True),))
+    return Builtin(name, meaning, (Signature((_WRITTEN,), STRING, texts.writer, binds=True),))
 
 
 FUNCTIONS: Final = (

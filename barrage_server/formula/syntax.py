@@ -16,7 +16,6 @@ class Form(Enum):
 
     LITERAL = "literal"
     NAME = "name"
-    MEMBER = "member"
     CALL = "call"
     METHOD = "method"
     INDEX = "index"

@@ -15,7 +15,7 @@ from barrage_server.formula.vectors import Arrow
 __all__ = ["BLANKS", "each_text", "floats_of", "integers_of"]
 
 BLANKS: Final = "".join(map(chr, range(33)))
-"""What Java's ``trim`` takes off both ends of a text."""
+"""The characters that Java's ``trim`` removes at both ends of a text."""
 
 # What Arrow's casts read as the rules here do: integers that fit into 64 bits, floats far from the ends of their range.
 _SHORT_INTEGER: Final = r"^[+-]?[0-9]{1,18}$"

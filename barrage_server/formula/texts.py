@@ -26,7 +26,7 @@ from barrage_server.formula.kinds import (
 from barrage_server.formula.text_size import check_text_bytes, text_bytes
 from barrage_server.formula.vectors import Arrow, Cells, Vector, to_arrow
 
-__all__ = ["concatenation", "has_text", "to_text", "with_t"]
+__all__ = ["concatenation", "has_text", "to_text", "with_t", "writer"]
 
 _PLAIN_FLOATS: Final = (1e-3, 1e7)
 """Between these Java writes floats without an exponent."""
@@ -51,6 +51,11 @@ def to_text(vector: Vector, kind: Kind) -> Arrow:
     array = to_arrow(vector, kind, 1 if is_constant else len(vector[0] if isinstance(vector, Cells) else vector))
     texts = _texts(array, kind)
     return texts[0] if is_constant else texts
+
+
+def writer(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
+    """The kernel of :func:`to_text` for values of the only kind."""
+    return lambda vector: to_text(vector, kinds[0])
 
 
 def concatenation(kinds: tuple[Kind, ...]) -> Callable[..., Arrow]:

@@ -319,10 +319,6 @@ class _Now:
         return Cells(np.asarray(run.now, np.int64))
 
 
-def _text(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
-    return lambda vector: texts.to_text(vector, kinds[0])
-
-
 _PARTS: Final = (
     _date_field("year", _year, "The year."),
     _date_field("yearOfCentury", lambda days: np.mod(_year(days), 100), "The last two digits of the year."),
@@ -458,7 +454,9 @@ def _method(name: str, kind: Kind, result: Kind, function: Callable[[AnyArray], 
 
 
 METHODS: Final = (
-    Builtin("toString", "A time as text, as Java writes it.", (Signature((_TIMES,), STRING, _text, binds=True),)),
+    Builtin(
+        "toString", "A time as text, as Java writes it.", (Signature((_TIMES,), STRING, texts.writer, binds=True),)
+    ),
     _method("toEpochMilli", INSTANT, LONG, lambda a: np.floor_divide(a, 1_000_000), "Milliseconds since 1970."),
     _method("getEpochSecond", INSTANT, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds since 1970."),
     _method("getYear", LOCAL_DATE, INT, lambda a: _year(a.astype(np.int64)), "The year."),
