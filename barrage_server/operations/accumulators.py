@@ -423,8 +423,9 @@ FUNCTIONS: Final[dict[str, tuple[Callable[[Sequence[pa.DataType]], Accumulator],
     "weighted_sum": (_weighted_sum, 2),
     "weighted_avg": (_WeightedMean, 2),
 }
-"""What makes the accumulator of a function for inputs of some types, and how many inputs it has. The first raises
-TypeError when the function cannot be computed of such inputs.
+"""For each function, the maker of its accumulator for input types, and the number of inputs.
+
+The maker raises TypeError for types that the function does not take.
 """
 
 

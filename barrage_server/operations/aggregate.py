@@ -28,13 +28,13 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["Aggregate", "AggregatedColumn"]
 
 _FEW_DEAD: Final = 1024
-"""Groups without rows that are kept in any case: a group that comes back finds its number."""
+"""Groups without rows that are always kept: a group that comes back has the same number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
 _GROUPS_OF_A_ROW: Final = 32
-"""Groups that are looked at in the time that it takes to sort one row."""
+"""Groups that can be scanned in the time of sorting one row."""
 _ROWS_OF_A_GROUP: Final = 4
-"""Rows for each group from which on most pieces have rows of all groups."""
+"""Rows per group from which on most pieces have rows of all groups."""
 _NO_GROUPS: Final = np.zeros(0, np.int64)
 
 

@@ -110,7 +110,7 @@ def _can_be_key(data_type: pa.DataType) -> bool:
 
 
 _COUNTS: Final = ("count", "count_where")
-"""The numbers of rows."""
+"""The functions that count rows."""
 _OF_ROWS: Final = (*_COUNTS, Constituents.function)
 """The functions of whole rows."""
 _TAKES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
@@ -119,7 +119,7 @@ _TAKES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "unique": _can_be_key,
     "distinct": is_sortable,
 }
-"""What functions of columns other than numbers take."""
+"""Tests of the column types that functions take; other functions take numbers."""
 _NAMES: Final = (*_OF_ROWS, *FUNCTIONS, *RANKED, *DISTINCT, "group", "formula")
 _Maker: TypeAlias = Callable[[Sequence[pa.DataType]], Accumulator]
 

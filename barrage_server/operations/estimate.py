@@ -33,9 +33,9 @@ _SHARING: Final = (
 )
 """Operations that hold row sets and views alone."""
 _CELL_BYTES: Final = 9
-"""Of a result of fixed width; texts are counted while they are computed."""
+"""Bytes of a value of fixed width. Texts are counted when they are computed."""
 _ROW_BYTES: Final = 48
-"""Of a row in an order index, or in a group index with its accumulators (docs/memory.md)."""
+"""Bytes of a row in an order index, or in a group index with its accumulators (docs/memory.md)."""
 
 
 def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:

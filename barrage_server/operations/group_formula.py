@@ -21,7 +21,7 @@ from barrage_server.operations.ranking import Ranking
 __all__ = ["GroupFormula"]
 
 _ROWS: Final = 1 << 18
-"""Rows whose values are in memory at a time, as far as they are of more than one group."""
+"""Rows with values in memory at a time; a single group may be larger."""
 
 
 class GroupFormula(Accumulator):

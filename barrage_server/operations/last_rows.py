@@ -16,7 +16,7 @@ from barrage_server.operations.nearest_rows import NearestRows
 __all__ = ["LastRows"]
 
 _MOST_RECENT = 1 << 17
-"""Rows that are kept apart from the others at most, until the next ones come."""
+"""New rows kept for :meth:`LastRows.behind` until the next change, at most."""
 _MOST = np.uint64((1 << 64) - 1)
 
 

@@ -22,7 +22,7 @@ _MOST_TEXT: Final = 10_000
 """Characters of a text."""
 _DIGITS: Final = re.compile(r"-?([0-9]{1,76})(?:\.([0-9]{1,76}))?", re.ASCII)
 _MOST_DIGITS: Final = 76
-"""Of decimals."""
+"""Digits of a decimal."""
 _MILLISECONDS_OF_DAY: Final = 86_400_000
 _UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 

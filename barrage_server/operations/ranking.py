@@ -31,7 +31,7 @@ from barrage_server.wire.buffers import is_valid
 __all__ = ["RANKED", "Ranked", "Ranking", "RowGroups", "ranked_of"]
 
 _COUNTED: Final = 256
-"""Groups for each one whose first row is wanted, up to which the rows of all are counted; else rows are sought."""
+"""Groups per requested group up to which the rows of all groups are counted, instead of a search."""
 _GROUP: Final = pa.schema([("group", pa.int64())])
 
 
@@ -345,7 +345,7 @@ class _Averaged(_Percentile):
         return pa.float64() if is_number(found) and not pat.is_boolean(found) else found
 
     def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
-        """The results of numbers, averaged; the results of other types as above."""
+        """The averages of numbers; other types give the percentile."""
         if not pat.is_floating(self.type):
             return super().shown(first, numbers, nans)
         there = (numbers > 0) | (nans > 0)
@@ -398,7 +398,7 @@ RANKED: Final[dict[str, Any]] = {
     "sorted_first": _First,
     "sorted_last": _Last,
 }
-"""What makes the accumulator of a function that needs the rows of a group in an order."""
+"""The accumulators of functions that need the rows of a group in an order."""
 
 
 def ranked_of(function: str, with_mean: bool | None) -> Any:

@@ -31,9 +31,9 @@ __all__ = ["SnapshotHistory", "SnapshotWhen", "StampedSnapshot", "snapshot_when"
 
 _BLOCK: Final = 1 << 16
 _BLOCK_BYTES: Final = 1 << 26
-"""Of copies of a small base that are written at once."""
+"""Bytes of copies of a small base that are written at once."""
 _CELL_BYTES: Final = 16
-"""Of a value that the base has overwritten since a version that is held, and its row key."""
+"""Bytes of a value that the base has overwritten since the held version, with its row key."""
 
 
 class SnapshotWhen(Operator):

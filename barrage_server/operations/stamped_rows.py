@@ -26,12 +26,12 @@ __all__ = ["Stamped", "StampedRows"]
 
 _KEYS = (Key(0),)
 _MOST_WAITING: Final = 1 << 16
-"""Rows that wait at most: the cycle that needs their places must not take long."""
+"""Waiting rows, at most. The limit bounds the cycle that needs their places."""
 _ENOUGH_WAITING: Final = 1 << 15
-"""Rows that wait before some groups, in turns, get places for theirs."""
+"""Waiting rows from which on some groups, in turn, get places for their rows."""
 _FEWEST_PLACED: Final = 1 << 12
 _PLACED: Final = 2.5
-"""Rows that get places then, at least, and for each that comes: most cycles need none."""
+"""Rows that get places then: at least, and per new row."""
 
 Stamped = tuple[Int64Array, pa.Array]
 """Groups and stamps of rows or intervals."""

@@ -62,7 +62,7 @@ _ELSEWHERE: Final = {
     "stdev": "std",
     "variance": "var",
 }
-"""What functions are called in other libraries."""
+"""Functions by their names in other libraries."""
 
 
 @public

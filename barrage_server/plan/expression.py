@@ -37,7 +37,7 @@ _ELSEWHERE: Final = {
     "otherwise": "choose",
     "shift": "at",
 }
-"""What methods are called in other libraries."""
+"""Methods by their names in other libraries."""
 
 
 @public

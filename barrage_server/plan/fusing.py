@@ -13,7 +13,7 @@ from barrage_server.plan.plan import Plan, Result, Step
 __all__ = ["filters_together"]
 
 _POSITIONS: Final = re.compile(r"\bii?\b|_[\s)]*\[")
-"""What a formula has that reads positions of rows. A text that only looks like it has it too."""
+"""Matches every formula that reads positions of rows, and some that do not, such as in a string."""
 
 
 def filters_together(plan: Plan) -> Plan:

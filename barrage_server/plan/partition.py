@@ -1,4 +1,4 @@
-"""Operations on partitioned tables: key by key, merged again."""
+"""Operations of partitioned tables: partition, and merge of constituents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS: Final = ("true", "false", "null")
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows(Operation):
-    """The table by the values of some columns, for tables of single keys.
+    """The table grouped by some columns, from which tables of keys are made.
 
     The tables of keys are made on request, hence in this process only.
 

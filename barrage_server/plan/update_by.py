@@ -47,13 +47,13 @@ class BadDataBehavior(StrEnum):
     """The reaction of a moving function to a value that is null or NaN."""
 
     SKIP = "skip"
-    """It leaves the row out: the result is that of the row before."""
+    """Leave the row out: the result is the result of the row before."""
     RESET = "reset"
-    """It begins anew behind the row, where the result is null, or NaN of a deviation."""
+    """Start again behind the row, whose result is null, or NaN for a deviation."""
     POISON = "poison"
-    """Of NaN, the results are NaN from there on; null is left out."""
+    """After NaN, all results are NaN; null is left out."""
     THROW = "throw"
-    """The table fails."""
+    """Fail the table."""
 
 
 @public

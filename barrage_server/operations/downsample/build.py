@@ -34,7 +34,7 @@ __all__ = ["downsample", "is_sorted"]
 Known = TypeVar("Known")
 
 _shared: Final[WeakKeyDictionary[Table, WeakValueDictionary[Hashable, Any]]] = WeakKeyDictionary()
-"""What results know of the columns of a table, as long as one of them is there."""
+"""State about the columns of tables, shared by results while one of them is referenced."""
 _operators: Final[WeakKeyDictionary[Table, Downsample]] = WeakKeyDictionary()
 _NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY: Final = 86_400 * 1_000_000_000

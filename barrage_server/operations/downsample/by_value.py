@@ -19,7 +19,7 @@ from barrage_server.operations.downsample.numbers import DoubleArray, finite_dou
 __all__ = ["ByValue"]
 
 _ROW_BYTES = 48
-"""Of a row while its part is looked for."""
+"""Bytes of a row while its part is computed."""
 
 
 class ByValue:

@@ -57,7 +57,7 @@ _FUNCTIONS: Final = {
 }
 _MOST_ITEMS: Final = (1 << 31) - 1
 _ITEMS: Final = 1 << 22
-"""Values of windows that are in memory at a time, as far as they are of more than one window."""
+"""Values of windows in memory at a time; a single window may be larger."""
 
 
 class _Rolling(Window):

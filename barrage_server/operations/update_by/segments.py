@@ -20,7 +20,7 @@ Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
 _REPEATED: Final = 8
-"""Times that the items of an array may be read for ranges that overlap, before partial results are worth their cost."""
+"""Average reads per item, by overlapping ranges, from which on partial results pay."""
 _FEW: Final = 1024
 
 

@@ -25,7 +25,7 @@ from barrage_server.rowset import RowSet
 __all__ = ["GroupSequence", "Marks", "Runs"]
 
 _ROWS: Final = 1 << 20
-"""Rows that are computed at a time, as far as they are of more than one group."""
+"""Rows computed at a time; a range of one group may be larger."""
 _NONE: Final = np.zeros(0, np.int64)
 _FARTHEST: Final = np.iinfo(np.int64)
 
