@@ -1,4 +1,4 @@
-"""The operations that compare rows of several tables, as values: joins, and filters by keys."""
+"""Operations on rows of several tables, as values: joins, and filters by keys."""
 
 from __future__ import annotations
 
