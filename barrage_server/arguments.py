@@ -17,6 +17,7 @@ from barrage_server.errors import InvalidRequestError
 __all__ = [
     "as_path",
     "callback",
+    "flag",
     "instance",
     "integer",
     "names",
@@ -88,6 +89,17 @@ def names(value: Any, what: str, *, single: bool = False) -> tuple[str, ...]:
 def optional_names(value: Sequence[str] | str | None, what: str, *, single: bool = False) -> tuple[str, ...] | None:
     """:func:`names`, or None for None."""
     return None if value is None else names(value, what, single=single)
+
+
+def flag(value: Any, what: str) -> bool:
+    """Check that ``value`` is a boolean, and return it.
+
+    Raises:
+        InvalidRequestError: it is not.
+    """
+    if not isinstance(value, bool):
+        raise InvalidRequestError(f"{what} must be True or False, not {shown(value)}.")
+    return value
 
 
 def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1) -> int:

@@ -13,8 +13,21 @@ from barrage_server.deephaven.aggregations import aggregation_of, combined_of, s
 from barrage_server.deephaven.conditions import conditions_of
 from barrage_server.deephaven.update_by import update_by_of
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
-from barrage_server.plan import copies, ranges
+from barrage_server.plan import copies
 from barrage_server.plan import operation as plan
+from barrage_server.plan.joins import (
+    AsOfJoin,
+    ExactJoin,
+    Join,
+    MultiJoin,
+    MultiJoinColumns,
+    NaturalJoin,
+    NaturalJoinType,
+    RangeJoin,
+    ReverseAsOfJoin,
+    WhereIn,
+    WhereNotIn,
+)
 
 __all__ = ["CALLS", "Planned", "planned"]
 
@@ -23,10 +36,10 @@ _INPUTS: Final = ("source_id", "left_id", "right_id", "base_id", "trigger_id")
 _DESCRIPTORS: Final = table_pb2.SortDescriptor
 _JOINS: Final = table_pb2.NaturalJoinTablesRequest
 _MATCHES: Final = {
-    _JOINS.JOIN_TYPE_NOT_SPECIFIED: plan.NaturalJoinType.ERROR_ON_DUPLICATE,
-    _JOINS.ERROR_ON_DUPLICATE: plan.NaturalJoinType.ERROR_ON_DUPLICATE,
-    _JOINS.FIRST_MATCH: plan.NaturalJoinType.FIRST_MATCH,
-    _JOINS.LAST_MATCH: plan.NaturalJoinType.LAST_MATCH,
+    _JOINS.JOIN_TYPE_NOT_SPECIFIED: NaturalJoinType.ERROR_ON_DUPLICATE,
+    _JOINS.ERROR_ON_DUPLICATE: NaturalJoinType.ERROR_ON_DUPLICATE,
+    _JOINS.FIRST_MATCH: NaturalJoinType.FIRST_MATCH,
+    _JOINS.LAST_MATCH: NaturalJoinType.LAST_MATCH,
 }
 _RANGES: Final = table_pb2.RangeJoinTablesRequest
 _STARTS: Final = {
@@ -143,27 +156,27 @@ def _sort(request: table_pb2.SortTableRequest) -> plan.Operation:
 def _natural_join(request: table_pb2.NaturalJoinTablesRequest) -> plan.Operation:
     on, joins = tuple(request.columns_to_match), tuple(request.columns_to_add)
     if request.join_type == _JOINS.EXACTLY_ONE_MATCH:
-        return plan.ExactJoin(on, joins)
+        return ExactJoin(on, joins)
     match = _MATCHES.get(request.join_type)
     if match is None:
         raise InvalidRequestError(f"There is no natural join of type {request.join_type}.")
-    return plan.NaturalJoin(on, joins, match)
+    return NaturalJoin(on, joins, match)
 
 
 def _where_in(request: table_pb2.WhereInRequest) -> plan.Operation:
     columns = tuple(request.columns_to_match)
-    return plan.WhereNotIn(columns) if request.inverted else plan.WhereIn(columns)
+    return WhereNotIn(columns) if request.inverted else WhereIn(columns)
 
 
 def _cross_join(request: table_pb2.CrossJoinTablesRequest) -> plan.Operation:
     on, joins = tuple(request.columns_to_match), tuple(request.columns_to_add)
-    return plan.Join(on, joins, request.reserve_bits) if request.reserve_bits else plan.Join(on, joins)
+    return Join(on, joins, request.reserve_bits) if request.reserve_bits else Join(on, joins)
 
 
 def _multi_join(request: table_pb2.MultiJoinTablesRequest) -> plan.Operation:
-    return plan.MultiJoin(
+    return MultiJoin(
         tuple(
-            plan.MultiJoinColumns(tuple(entry.columns_to_match), tuple(entry.columns_to_add))
+            MultiJoinColumns(tuple(entry.columns_to_match), tuple(entry.columns_to_add))
             for entry in request.multi_join_inputs
         )
     )
@@ -182,7 +195,7 @@ def _range_join(request: table_pb2.RangeJoinTablesRequest) -> plan.Operation:
         (before, low), (high, behind) = start, end
         first, value, last = request.left_start_column, request.right_range_column, request.left_end_column
         match = f"{before}{first} {low} {value} {high} {last}{behind}"
-    return ranges.RangeJoin((*request.exact_match_columns, match), tuple(map(aggregation_of, request.aggregations)))
+    return RangeJoin((*request.exact_match_columns, match), tuple(map(aggregation_of, request.aggregations)))
 
 
 def _aggregate(request: table_pb2.AggregateRequest) -> plan.Operation:
@@ -216,10 +229,10 @@ _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
     "ungroup": lambda request: plan.Ungroup(tuple(request.columns_to_ungroup), request.null_fill),
     "merge": lambda request: plan.Merge(request.key_column or None),
     "natural_join": _natural_join,
-    "exact_join": lambda request: plan.ExactJoin(tuple(request.columns_to_match), tuple(request.columns_to_add)),
+    "exact_join": lambda request: ExactJoin(tuple(request.columns_to_match), tuple(request.columns_to_add)),
     "cross_join": _cross_join,
-    "aj": lambda request: plan.AsOfJoin(_stamped(request), tuple(request.columns_to_add)),
-    "raj": lambda request: plan.ReverseAsOfJoin(_stamped(request), tuple(request.columns_to_add)),
+    "aj": lambda request: AsOfJoin(_stamped(request), tuple(request.columns_to_add)),
+    "raj": lambda request: ReverseAsOfJoin(_stamped(request), tuple(request.columns_to_add)),
     "range_join": _range_join,
     "multi_join": _multi_join,
     "where_in": _where_in,

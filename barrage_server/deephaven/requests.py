@@ -15,8 +15,20 @@ from barrage_server.deephaven.aggregations import aggregation_message, spec_mess
 from barrage_server.deephaven.conditions import condition_message
 from barrage_server.deephaven.update_by import update_by_message
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
-from barrage_server.plan import copies, ranges
+from barrage_server.plan import copies
 from barrage_server.plan import operation as plan
+from barrage_server.plan.joins import (
+    AsOfJoin,
+    ExactJoin,
+    Join,
+    MultiJoin,
+    NaturalJoin,
+    NaturalJoinType,
+    RangeJoin,
+    ReverseAsOfJoin,
+    WhereIn,
+    WhereNotIn,
+)
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source
 
 __all__ = ["Batch", "batch_of"]
@@ -28,9 +40,9 @@ Inputs: TypeAlias = Sequence[Reference]
 _DESCRIPTOR: Final = proto.SortDescriptor
 _JOIN: Final = proto.NaturalJoinTablesRequest
 _MATCHES: Final = {
-    plan.NaturalJoinType.ERROR_ON_DUPLICATE: _JOIN.ERROR_ON_DUPLICATE,
-    plan.NaturalJoinType.FIRST_MATCH: _JOIN.FIRST_MATCH,
-    plan.NaturalJoinType.LAST_MATCH: _JOIN.LAST_MATCH,
+    NaturalJoinType.ERROR_ON_DUPLICATE: _JOIN.ERROR_ON_DUPLICATE,
+    NaturalJoinType.FIRST_MATCH: _JOIN.FIRST_MATCH,
+    NaturalJoinType.LAST_MATCH: _JOIN.LAST_MATCH,
 }
 _INSTEAD: Final = {
     "blink_to_append_only": "Call it in a script of the server, and take the table that it gives.",
@@ -235,7 +247,7 @@ def _as_of(kind: str) -> Callable[[Any, Inputs], Operation]:
     return write
 
 
-def _range_join(operation: ranges.RangeJoin, inputs: Inputs) -> Operation:
+def _range_join(operation: RangeJoin, inputs: Inputs) -> Operation:
     *equal, match = operation.on
     aggregations = map(aggregation_message, operation.aggregations)
     return Operation(
@@ -245,7 +257,7 @@ def _range_join(operation: ranges.RangeJoin, inputs: Inputs) -> Operation:
     )
 
 
-def _multi_join(operation: plan.MultiJoin, inputs: Inputs) -> Operation:
+def _multi_join(operation: MultiJoin, inputs: Inputs) -> Operation:
     joined = [
         proto.MultiJoinInput(source_id=source, columns_to_match=columns.on, columns_to_add=columns.joins)
         for source, columns in zip(inputs, operation.columns, strict=True)
@@ -302,21 +314,21 @@ _WRITERS: Final[dict[type[plan.Operation], Callable[[Any, Inputs], Operation]]] 
     plan.Merge: lambda operation, inputs: Operation(
         merge=proto.MergeTablesRequest(source_ids=inputs, key_column=operation.order_by or "")
     ),
-    plan.NaturalJoin: lambda operation, inputs: Operation(
+    NaturalJoin: lambda operation, inputs: Operation(
         natural_join=_JOIN(**_joined(operation, inputs), join_type=_MATCHES[operation.match])
     ),
-    plan.ExactJoin: lambda operation, inputs: Operation(
+    ExactJoin: lambda operation, inputs: Operation(
         exact_join=proto.ExactJoinTablesRequest(**_joined(operation, inputs))
     ),
-    plan.Join: lambda operation, inputs: Operation(
+    Join: lambda operation, inputs: Operation(
         cross_join=proto.CrossJoinTablesRequest(**_joined(operation, inputs), reserve_bits=operation.reserve_bits)
     ),
-    plan.AsOfJoin: _as_of("aj"),
-    plan.ReverseAsOfJoin: _as_of("raj"),
-    ranges.RangeJoin: _range_join,
-    plan.MultiJoin: _multi_join,
-    plan.WhereIn: _where_in(inverted=False),
-    plan.WhereNotIn: _where_in(inverted=True),
+    AsOfJoin: _as_of("aj"),
+    ReverseAsOfJoin: _as_of("raj"),
+    RangeJoin: _range_join,
+    MultiJoin: _multi_join,
+    WhereIn: _where_in(inverted=False),
+    WhereNotIn: _where_in(inverted=True),
     plan.AggregateAllBy: lambda operation, inputs: Operation(
         aggregate_all=proto.AggregateAllRequest(
             source_id=inputs[0], spec=spec_message(operation.aggregation), group_by_columns=operation.by

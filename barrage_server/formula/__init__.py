@@ -1,4 +1,4 @@
-"""Formulas: text to typed steps to vectorised evaluation. No text is ever run as code."""
+"""Formulas: from text over typed steps to values. Text never runs as code."""
 
 from __future__ import annotations
 

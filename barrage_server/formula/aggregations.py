@@ -1,4 +1,4 @@
-"""Aggregations of the numbers in a list. Nulls are left out; NaN wins."""
+"""Aggregations of the numbers in a list: nulls are left out, NaN wins."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from barrage_server.formula.vectors import AnyArray, Arrow, Cells, both, from_ar
 __all__ = ["FUNCTIONS"]
 
 
-def _sum(numbers: Numbers) -> Cells:
-    wide = numbers.values.astype(np.float64 if numbers.values.dtype.kind == "f" else np.int64, copy=False)
-    return numbers.answer(numbers.reduce(np.add, wide))
+def _wide(ufunc: Any) -> Callable[[Numbers], Cells]:
+    """An aggregation by a ufunc of doubles or 64-bit integers."""
 
+    def run(numbers: Numbers) -> Cells:
+        wide = numbers.values.astype(np.float64 if numbers.values.dtype.kind == "f" else np.int64, copy=False)
+        return numbers.answer(numbers.reduce(ufunc, wide))
 
-def _product(numbers: Numbers) -> Cells:
-    wide = numbers.values.astype(np.float64 if numbers.values.dtype.kind == "f" else np.int64, copy=False)
-    return numbers.answer(numbers.reduce(np.multiply, wide))
+    return run
 
 
 def _absolute(function: Callable[[Numbers], Cells]) -> Callable[[Numbers], Cells]:
-    """An aggregation of sizes."""
+    """An aggregation of absolute values."""
 
     def run(numbers: Numbers) -> Cells:
         values = numbers.values
@@ -43,7 +43,7 @@ def _mean(numbers: Numbers) -> AnyArray:
 
 
 def _variance(numbers: Numbers) -> AnyArray:
-    """Of a sample: NaN of one value."""
+    """The variance of a sample; NaN for one value."""
     distance = numbers.values.astype(np.float64, copy=False) - numbers.spread(_mean(numbers))
     found: AnyArray = numbers.reduce(np.add, distance * distance) / (numbers.lengths - 1)
     return found
@@ -84,7 +84,7 @@ def _count(test: Callable[[AnyArray], AnyArray]) -> Callable[[Numbers], Cells]:
 
 
 def _distinct(numbers: Numbers) -> Cells:
-    """How many different numbers; NaN is one."""
+    """The number of different numbers; NaN counts as one."""
     ordered = numbers.ordered()
     is_new = np.ones(len(ordered), np.bool_)
     if len(ordered):
@@ -111,12 +111,15 @@ def _check_part(part: float | None) -> None:
 
 
 def _total(kinds: tuple[Kind, ...]) -> Kind:
-    """Of sums: long, or double if one list has floats."""
-    return LONG if all(kind.item in INTEGERS for kind in kinds) else DOUBLE
+    """The kind of a sum of numbers or lists: long, or double with floats."""
+    return LONG if all((kind.item or kind) in INTEGERS for kind in kinds) else DOUBLE
 
 
 def _weighted(*, is_mean: bool) -> Callable[[tuple[Kind, ...]], Callable[[Arrow, Arrow], Cells]]:
-    """Sums of products of the items of two lists at one place, where both have one; null if lengths differ."""
+    """Sums or means of one list's items, weighted by another's.
+
+    Pairs with a null are left out. The result is null if the lengths differ.
+    """
 
     def bind(kinds: tuple[Kind, ...]) -> Callable[[Arrow, Arrow], Cells]:
         dtype = np.float64 if is_mean or _total(kinds) is DOUBLE else np.int64
@@ -151,13 +154,8 @@ def _weighted(*, is_mean: bool) -> Callable[[tuple[Kind, ...]], Callable[[Arrow,
     return bind
 
 
-def _arguments_total(kinds: tuple[Kind, ...]) -> Kind:
-    """Of sums of arguments: long, or double if one of them is a float."""
-    return LONG if all(kind in INTEGERS for kind in kinds) else DOUBLE
-
-
 def _sum_of_arguments(kinds: tuple[Kind, ...]) -> Callable[..., Cells]:
-    dtype = np.float64 if _arguments_total(kinds) is DOUBLE else np.int64
+    dtype = np.float64 if _total(kinds) is DOUBLE else np.int64
 
     def run(*given: Cells) -> Cells:
         total, valid = np.zeros((), dtype), np.zeros((), np.bool_)
@@ -174,11 +172,11 @@ FUNCTIONS: Final = (
     Builtin(
         "sum",
         "The sum of several numbers that are not null: a long, which wraps, or a double.",
-        (Signature((NUMBER,), _arguments_total, _sum_of_arguments, binds=True, repeats=True),),
+        (Signature((NUMBER,), _total, _sum_of_arguments, binds=True, repeats=True),),
     ),
-    _aggregation("sum", _total, _sum, "Of a list: the sum of its numbers."),
-    _aggregation("product", _total, _product, "The product: a long, which wraps, or a double."),
-    _aggregation("absSum", _total, _absolute(_sum), "The sum of sizes."),
+    _aggregation("sum", _total, _wide(np.add), "Of a list: the sum of its numbers."),
+    _aggregation("product", _total, _wide(np.multiply), "The product: a long, which wraps, or a double."),
+    _aggregation("absSum", _total, _absolute(_wide(np.add)), "The sum of sizes."),
     _aggregation("avg", DOUBLE, lambda numbers: numbers.answer(_mean(numbers)), "The mean."),
     _aggregation("absAvg", DOUBLE, _absolute(lambda numbers: numbers.answer(_mean(numbers))), "The mean of sizes."),
     _aggregation("min", item_kind, _extreme(np.minimum), "Of a list: its smallest number."),

@@ -1,6 +1,6 @@
-"""Arithmetic, bits and casts: the kinds of results, and the kernels that compute them.
+"""Arithmetic, bits and casts: kinds of results, and kernels.
 
-A result's kind is that of Deephaven's functions of the same operator. Integers wrap. Null spreads.
+The kind of a result is the one of Deephaven's functions for the same operator. Integers wrap. Null spreads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def promoted(left: Kind, right: Kind) -> Kind:
 
 
 def arithmetic(operator: str, left: Kind, right: Kind) -> Resolved | None:
-    """``+ - * / %``; ``None`` if they do not take these kinds."""
+    """Resolve ``+ - * / %``; ``None`` for kinds that the operator does not take."""
     if left.is_number and right.is_number:
         return _division(left, right) if operator == "/" else _numbers(operator, left, right)
     if left.is_decimal or right.is_decimal:
@@ -85,7 +85,10 @@ def _division(left: Kind, right: Kind) -> Resolved:
 
 
 def _decimals(operator: str, left: Kind, right: Kind) -> Resolved | None:
-    """Decimals with each other and with integers, exactly; with floats, and divided, as doubles."""
+    """Resolve an operator with a decimal: exact with decimals and integers.
+
+    With floats, and for quotients, the result is a double.
+    """
     if not all(kind.is_decimal or kind.is_number for kind in (left, right)):
         return None
     if operator not in _DECIMAL or not all(kind.is_decimal or kind in INTEGERS for kind in (left, right)):
@@ -115,7 +118,7 @@ def _decimal(vector: Vector, arrow: pa.DataType) -> Arrow:
 
 
 def _times(operator: str, left: Kind, right: Kind) -> Resolved | None:
-    """Instants and durations, in nanoseconds."""
+    """Resolve an operator on instants, durations and periods, in nanoseconds."""
     whole = (*INTEGERS,)
     kinds = {
         "+": [(INSTANT, DURATION, INSTANT), (DURATION, INSTANT, INSTANT), (DURATION, DURATION, DURATION)]
@@ -138,7 +141,7 @@ def _times(operator: str, left: Kind, right: Kind) -> Resolved | None:
 
 
 def _periods(operator: str, left: Kind, right: Kind) -> Resolved | None:
-    """Periods with each other and times an int, in days; null where an int does not hold them."""
+    """Resolve an operator on periods, in days; null where an int overflows."""
     is_sum = operator in "+-" and left is right
     if not is_sum and not (operator == "*" and {left, right} <= {PERIOD, BYTE, SHORT, INT} and left is not right):
         return None
@@ -164,7 +167,7 @@ def _whole_division(a: Cells, b: Cells) -> Cells:
 
 
 def negative(kind: Kind) -> Resolved | None:
-    """The sign exchanged."""
+    """Resolve the unary minus."""
     if kind is DURATION:
         return DURATION, lambda a: Cells(np.negative(a.values), a.valid)
     if kind.is_decimal:
@@ -179,7 +182,7 @@ _BITS: Final[dict[str, Callable[..., Any]]] = {"&": np.bitwise_and, "|": np.bitw
 
 
 def bits(operator: str, left: Kind, right: Kind) -> Resolved | None:
-    """``& | ^`` of integers or booleans, ``<< >> >>>`` of integers."""
+    """Resolve ``& | ^`` of integers or booleans, ``<< >> >>>`` of integers."""
     if left not in INTEGERS or right not in INTEGERS:
         if left is BOOLEAN and right is BOOLEAN and operator in _BITS:
             ufunc = _BITS[operator]
@@ -227,7 +230,7 @@ def cast(source: Kind, target: Kind) -> Kernel | None:
 
 
 def convert(source: Kind, target: Kind) -> Kernel | None:
-    """The kernel of the conversion that arguments go through unasked: to a wider kind; ``None`` if there is none."""
+    """The kernel of an implicit conversion to a wider kind, or ``None``."""
     order = (BYTE, SHORT, INT, LONG, FLOAT, DOUBLE)
     if source == target:
         return lambda a: a
@@ -250,7 +253,10 @@ def _doubles(vector: Arrow) -> Cells:
 
 
 def whole(values: AnyArray, target: Kind) -> AnyArray:
-    """Floats cut to integers as in Java: NaN is 0, and what is too large the largest; small kinds go through int."""
+    """Cut floats to integers as Java does.
+
+    NaN becomes 0, and too large values the largest. Small kinds go through int.
+    """
     wide = np.dtype(np.int64 if target is LONG else np.int32)
     bits = wide.itemsize * 8 - 1
     least, most = -(2**bits), 2**bits - 1
@@ -263,5 +269,5 @@ def whole(values: AnyArray, target: Kind) -> AnyArray:
 
 
 def _as(values: AnyArray, dtype: Any) -> AnyArray:
-    """The values in another width; integers wrap."""
+    """Cast to a dtype; integers wrap."""
     return values if values.dtype == dtype else np.asarray(values).astype(dtype)

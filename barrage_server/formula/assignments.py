@@ -1,4 +1,4 @@
-"""Assignments: ``New = formula``, as text."""
+"""The texts of assignments, ``New = formula``."""
 
 from __future__ import annotations
 

@@ -1,23 +1,21 @@
-"""From a syntax tree to steps: names and functions are looked up, types are checked, equal parts are computed once."""
+"""Translation of a syntax tree to typed steps; equal parts share a step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError
+from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.formula import arithmetic, comparison, texts
 from barrage_server.formula.builtin import Builtin, Match
 from barrage_server.formula.catalog import FUNCTIONS, METHODS
 from barrage_server.formula.functions import Functions, UserFunction
 from barrage_server.formula.hints import function_hint, method_hint, name_hint, pair_hint
-from barrage_server.formula.inputs import decoded
 from barrage_server.formula.kinds import (
     BOOLEAN,
     DURATION,
@@ -37,89 +35,30 @@ from barrage_server.formula.kinds import (
 )
 from barrage_server.formula.lexer import Text
 from barrage_server.formula.literals import CONSTANTS, zone_name
+from barrage_server.formula.steps import Apply, Run, Steps, Value
 from barrage_server.formula.syntax import Form, Node
-from barrage_server.formula.vectors import Cells, Vector, constant, from_arrow, to_arrow
+from barrage_server.formula.vectors import Cells, Vector, from_arrow, to_arrow
 
-__all__ = ["Build", "Run", "Step", "build"]
+__all__ = ["build"]
 
 _CLASSES: Final = ("Math", "Integer", "Long", "Double", "Float", "Boolean", "String", "Character")
 """Classes of Java whose static functions can be written with their class."""
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
 _MOST_NAMES: Final = 5_000
-"""Names among which the nearest to an unknown one is looked for."""
+"""Names that are compared with an unknown one, at most."""
 
 _CASTS: Final = (BOOLEAN, *NUMBERS, STRING, INSTANT, LOCAL_DATE, LOCAL_TIME, DURATION)
-_MOST_STEPS: Final = 4_000
-
-Lookup: TypeAlias = Callable[[str, "np.ndarray[Any, np.dtype[np.int64]]"], pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one evaluation is given."""
-
-    inputs: Mapping[str, pa.Array]
-    rows: int
-    positions: np.ndarray[Any, np.dtype[np.int64]] | None
-    lookup: Lookup | None
-    now: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One computation: of the results of the steps with the numbers ``arguments``."""
-
-    apply: Callable[[Run, Sequence[Vector]], Vector]
-    arguments: tuple[int, ...]
-    kind: Kind
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """A step's number, its kind, and its value if it is a literal."""
-
-    step: int
-    kind: Kind
-    is_literal: bool = False
-    value: Any = None
-
-
-@dataclass(slots=True)
-class Build:
-    """What a formula is built into.
-
-    Attributes:
-        steps: in the order of computation.
-        result: the number of the step whose value is the formula's.
-        columns: read in the same row, in order of first use.
-        arrays: read by position.
-        positions: whether positions are used.
-        is_pure: whether neither time nor chance matters.
-        users: the users' functions that are called.
-
-    """
-
-    steps: list[Step]
-    result: int
-    columns: list[str]
-    arrays: list[str]
-    positions: bool
-    is_pure: bool
-    users: list[UserFunction]
-
-
-def build(text: str, tree: Node, columns: Mapping[str, pa.DataType], functions: Functions | None) -> Build:
-    """The steps of a syntax tree.
+def build(text: str, tree: Node, columns: Mapping[str, pa.DataType], functions: Functions | None) -> Steps:
+    """Translate a syntax tree to steps.
 
     Raises:
         UnknownColumnError: a name is no column.
         InvalidRequestError: there is no such function, or types do not go together; says where.
 
     """
-    builder = _Builder(Text(text), columns, functions or Functions())
-    builder.run(tree)
-    return builder.made
+    return _Builder(Text(text), columns, functions or Functions()).run(tree)
 
 
 class _Builder:
@@ -127,13 +66,12 @@ class _Builder:
         self._text = text
         self._columns = columns
         self._functions = functions
-        self._numbers: dict[str, int] = {}
-        self.made = Build([], 0, [], [], False, True, [])
+        self._steps = Steps()
 
-    def run(self, tree: Node) -> None:
+    def run(self, tree: Node) -> Steps:
         """Build the tree from its leaves, without recursion."""
         todo: list[tuple[Node, bool]] = [(tree, False)]
-        values: list[_Value] = []
+        values: list[Value] = []
         while todo:
             node, is_ready = todo.pop()
             children = self._evaluated(node)
@@ -145,10 +83,11 @@ class _Builder:
             arguments = values[len(values) - count :]
             del values[len(values) - count :]
             values.append(self._make(node, arguments))
-        self.made.result = values[0].step
+        self._steps.result = values[0].step
+        return self._steps
 
     def _evaluated(self, node: Node) -> tuple[Node, ...]:
-        """The children whose values the node needs."""
+        """The children that are evaluated before the node."""
         if (node.form is Form.INDEX and self._array(node.children[0]) is not None) or self._is_static(node):
             return node.children[1:]
         return node.children
@@ -166,10 +105,10 @@ class _Builder:
             first is not None and first.form is Form.NAME and first.text in _CLASSES and first.text not in self._columns
         )
 
-    def _make(self, node: Node, values: list[_Value]) -> _Value:
+    def _make(self, node: Node, values: list[Value]) -> Value:
         match node.form:
             case Form.LITERAL:
-                return self._literal(node.value, node.kind or NULL)
+                return self._steps.literal(node.value, node.kind or NULL)
             case Form.NAME:
                 return self._name(node)
             case Form.UNARY:
@@ -190,19 +129,14 @@ class _Builder:
 
     # --- leaves
 
-    def _literal(self, value: Any, kind: Kind) -> _Value:
-        held = None if kind is ZONE else constant(value, kind)
-        step = self._add(f"{kind}:{value!r}", kind, lambda _run, _values: held, ())
-        return _Value(step, kind, True, value)
-
-    def _name(self, node: Node) -> _Value:
+    def _name(self, node: Node) -> Value:
         name = node.text
         if name in self._columns:
-            return self._column(name)
+            return self._steps.column(name, kind_of(self._columns[name]))
         if name in ("i", "ii"):
-            return self._row(INT if name == "i" else LONG)
+            return self._steps.position(INT if name == "i" else LONG)
         if name in CONSTANTS:
-            return self._literal(*CONSTANTS[name])
+            return self._steps.literal(*CONSTANTS[name])
         if name == "k":
             raise self._text.error(
                 node.at, "Row keys ('k') are not available in formulas: use 'ii', the row's position."
@@ -216,31 +150,15 @@ class _Builder:
         hint = f" '{name}' is a function: write '{name}(...)'." if name in FUNCTIONS else f"{near}{known}"
         raise self._text.error(node.at, f"There is no column '{name}'.{hint}", UnknownColumnError)
 
-    def _column(self, name: str) -> _Value:
-        kind = kind_of(self._columns[name])
-        if name not in self.made.columns:
-            self.made.columns.append(name)
-        step = self._add(f"column {name!r}", kind, lambda run, _values: decoded(run.inputs, name, kind), ())
-        return _Value(step, kind)
-
-    def _row(self, kind: Kind) -> _Value:
-        self.made.positions = True
-
-        def positions(run: Run, _values: Sequence[Vector]) -> Vector:
-            assert run.positions is not None
-            return Cells(run.positions.astype(kind.dtype, copy=False))
-
-        return _Value(self._add("i" if kind is INT else "ii", kind, positions, ()), kind)
-
     # --- operators
 
-    def _unary(self, node: Node, value: _Value) -> _Value:
+    def _unary(self, node: Node, value: Value) -> Value:
         operator, kind = node.text, value.kind
         resolved: arithmetic.Resolved | None = None
         if operator == "!" and kind is BOOLEAN:
             resolved = BOOLEAN, comparison.negation
         elif operator == "~" and kind in INTEGERS:
-            ones = self._literal(-1, INT)
+            ones = self._steps.literal(-1, INT)
             return self._binary(Node(Form.BINARY, node.at, "^"), value, ones)
         elif operator == "-":
             resolved = arithmetic.negative(kind)
@@ -250,15 +168,15 @@ class _Builder:
             resolved = arithmetic.promoted(kind, INT), kernel
         if resolved is None:
             raise self._text.error(node.at, f"'{operator}' does not take {_an(kind)}.")
-        return self._pure(f"unary {operator}", resolved, (value,))
+        return self._steps.pure(f"unary {operator}", resolved, (value,))
 
-    def _binary(self, node: Node, left: _Value, right: _Value) -> _Value:
+    def _binary(self, node: Node, left: Value, right: Value) -> Value:
         operator = node.text
         resolved = self._resolve(operator, left.kind, right.kind)
         if resolved is None:
             hint = pair_hint(operator, left.kind.name, right.kind.name)
             raise self._text.error(node.at, f"'{operator}' does not take {_an(left.kind)} and {_an(right.kind)}.{hint}")
-        return self._pure(operator, resolved, (left, right))
+        return self._steps.pure(operator, resolved, (left, right))
 
     def _resolve(self, operator: str, left: Kind, right: Kind) -> arithmetic.Resolved | None:
         if operator in _COMPARISONS:
@@ -276,17 +194,17 @@ class _Builder:
         find = arithmetic.arithmetic if operator in "+-*/%" else arithmetic.bits
         return find(operator, left, right)
 
-    def _cast(self, node: Node, value: _Value) -> _Value:
+    def _cast(self, node: Node, value: Value) -> Value:
         target = next(kind for kind in _CASTS if kind.name == node.text)
         if value.kind is NULL:
-            return self._literal(None, target)
+            return self._steps.literal(None, target)
         kernel = arithmetic.cast(value.kind, target)
         if kernel is None:
             hint = " Use String.valueOf(...)." if target is STRING else ""
             raise self._text.error(node.at, f"{_an(value.kind, True)} cannot be cast to {target}.{hint}")
-        return self._pure(f"({target})", (target, kernel), (value,))
+        return self._steps.pure(f"({target})", (target, kernel), (value,))
 
-    def _choice(self, node: Node, values: list[_Value]) -> _Value:
+    def _choice(self, node: Node, values: list[Value]) -> Value:
         condition, first, second = values
         if condition.kind is not BOOLEAN:
             raise self._text.error(node.at, f"'?' takes a condition, not {_an(condition.kind)}.")
@@ -302,21 +220,21 @@ class _Builder:
             assert isinstance(test, Cells)
             return comparison.choice(test, given[1], given[2])
 
-        return self._combine("?", kind, apply, (condition, first, second))
+        return self._steps.combine("?", kind, apply, (condition, first, second))
 
-    def _converted(self, value: _Value, kind: Kind) -> _Value:
+    def _converted(self, value: Value, kind: Kind) -> Value:
         """The value as another kind: an implicit conversion, or a null of the kind."""
         if value.kind == kind:
             return value
         if value.kind is NULL:
-            return self._literal(None, kind)
+            return self._steps.literal(None, kind)
         kernel = arithmetic.convert(value.kind, kind) or arithmetic.cast(value.kind, kind)
         assert kernel is not None
-        return self._pure(f"as {kind}", (kind, kernel), (value,))
+        return self._steps.pure(f"as {kind}", (kind, kernel), (value,))
 
     # --- membership and positions
 
-    def _in(self, node: Node, values: list[_Value]) -> _Value:
+    def _in(self, node: Node, values: list[Value]) -> Value:
         value, items = values[0], values[1:]
         ignore_case, negated = "icase" in node.text, "not" in node.text
         if ignore_case and any(each.kind not in (STRING, NULL) for each in values):
@@ -330,7 +248,7 @@ class _Builder:
             value = self._converted(value, kind)
             wanted = [item.value for item in items]
             kernel = comparison.members(kind, wanted, ignore_case)
-            found = self._pure(f"in {wanted!r} {ignore_case}", (BOOLEAN, kernel), (value,))
+            found = self._steps.pure(f"in {wanted!r} {ignore_case}", (BOOLEAN, kernel), (value,))
         else:
             equal = Node(Form.BINARY, node.at, "==")
             if ignore_case:
@@ -341,14 +259,14 @@ class _Builder:
                 found = self._binary(Node(Form.BINARY, node.at, "||"), found, self._binary(equal, value, item))
         return self._unary(Node(Form.UNARY, node.at, "!"), found) if negated else found
 
-    def _position(self, node: Node, column: str, index: _Value) -> _Value:
+    def _position(self, node: Node, column: str, index: Value) -> Value:
         """``x_[...]``: the column's value at a position, null where there is none."""
         if index.kind not in INTEGERS:
             raise self._text.error(node.at, f"A position is an integer, not {_an(index.kind)}.")
         kind = kind_of(self._columns[column])
-        self.made.positions = True
-        if column not in self.made.arrays:
-            self.made.arrays.append(column)
+        self._steps.positions = True
+        if column not in self._steps.arrays:
+            self._steps.arrays.append(column)
 
         def apply(run: Run, given: Sequence[Vector]) -> Vector:
             wanted = given[0]
@@ -359,9 +277,9 @@ class _Builder:
                 places = np.where(wanted.valid, places, -1)
             return from_arrow(run.lookup(column, np.maximum(places, -1)), kind)
 
-        return self._combine(f"at {column!r}", kind, apply, (index,))
+        return self._steps.combine(f"at {column!r}", kind, apply, (index,))
 
-    def _at(self, node: Node, values: list[_Value]) -> _Value:
+    def _at(self, node: Node, values: list[Value]) -> Value:
         """``x[...]``: an item of a list."""
         if values[0].kind.item is None:
             raise self._text.error(
@@ -371,7 +289,7 @@ class _Builder:
 
     # --- calls
 
-    def _call(self, node: Node, values: list[_Value]) -> _Value:
+    def _call(self, node: Node, values: list[Value]) -> Value:
         name = node.text
         static = self._is_static(node) if node.children else False
         if static:
@@ -392,16 +310,16 @@ class _Builder:
             raise self._text.error(node.at, f"There is no {what} '{name}'.{hint or self._nearest(name, names)}")
         return self._builtin(node, builtin, values, is_method)
 
-    def _zone(self, node: Node, values: list[_Value]) -> _Value:
+    def _zone(self, node: Node, values: list[Value]) -> Value:
         """``timeZone(`America/New_York`)``, which is a literal."""
         if len(values) != 1 or values[0].kind is not STRING or not values[0].is_literal:
             raise self._text.error(node.at, "'timeZone' takes a literal String.")
         zone = zone_name(values[0].value)
         if zone is None:
             raise self._text.error(node.at, f"There is no time zone '{values[0].value[:60]}'.")
-        return self._literal(zone, ZONE)
+        return self._steps.literal(zone, ZONE)
 
-    def _builtin(self, node: Node, builtin: Builtin, values: list[_Value], is_method: bool) -> _Value:
+    def _builtin(self, node: Node, builtin: Builtin, values: list[Value], is_method: bool) -> Value:
         try:
             match = builtin.match([(value.kind, value.is_literal, value.value) for value in values])
         except ValueError as error:
@@ -418,12 +336,12 @@ class _Builder:
             )
         key = builtin.name if builtin.is_pure else f"{builtin.name} at {node.at}"
         if not builtin.is_pure:
-            self.made.is_pure = False
-        return self._combine(("." if is_method else "") + key, match.kind, _applied(match, values), tuple(values))
+            self._steps.is_pure = False
+        return self._steps.combine(("." if is_method else "") + key, match.kind, _applied(match, values), tuple(values))
 
-    def _user(self, node: Node, user: UserFunction, values: list[_Value]) -> _Value:
-        if user not in self.made.users:
-            self.made.users.append(user)
+    def _user(self, node: Node, user: UserFunction, values: list[Value]) -> Value:
+        if user not in self._steps.users:
+            self._steps.users.append(user)
         kinds = [value.kind for value in values]
         if ZONE in kinds or PERIOD in kinds:
             raise self._text.error(node.at, f"'{user.name}': functions of users take no periods and time zones.")
@@ -436,30 +354,7 @@ class _Builder:
             arrays = [to_arrow(vector, kind, run.rows) for vector, kind in zip(given, kinds, strict=True)]
             return from_arrow(user(arrays, run.rows), kind_of(user.returns))
 
-        return self._combine(f"user {user.name}", kind_of(user.returns), apply, tuple(values))
-
-    # --- steps
-
-    def _pure(self, key: str, resolved: arithmetic.Resolved, values: tuple[_Value, ...]) -> _Value:
-        kind, kernel = resolved
-        return self._combine(key, kind, lambda _run, given: kernel(*given), values)
-
-    def _combine(
-        self, key: str, kind: Kind, apply: Callable[[Run, Sequence[Vector]], Vector], values: tuple[_Value, ...]
-    ) -> _Value:
-        arguments = tuple(value.step for value in values)
-        return _Value(self._add(f"{key} {arguments}", kind, apply, arguments), kind)
-
-    def _add(
-        self, key: str, kind: Kind, apply: Callable[[Run, Sequence[Vector]], Vector], arguments: tuple[int, ...]
-    ) -> int:
-        """The number of the step of this key, which is made unless there is one."""
-        if key not in self._numbers:
-            if len(self.made.steps) >= _MOST_STEPS:
-                raise LimitError(f"A formula has at most {_MOST_STEPS} steps.")
-            self._numbers[key] = len(self.made.steps)
-            self.made.steps.append(Step(apply, arguments, kind, key))
-        return self._numbers[key]
+        return self._steps.combine(f"user {user.name}", kind_of(user.returns), apply, tuple(values))
 
     def _nearest(self, name: str, names: Any) -> str:
         known = list(names)
@@ -467,8 +362,11 @@ class _Builder:
         return f" Did you mean '{near[0]}'?" if near else ""
 
 
-def _applied(match: Match, values: Sequence[_Value]) -> Callable[[Run, Sequence[Vector]], Vector]:
-    """The call of a built-in function: converts arguments, and passes the values of literals."""
+def _applied(match: Match, values: Sequence[Value]) -> Apply:
+    """The call of a built-in function, with converted arguments.
+
+    Parameters that take a literal get its Python value.
+    """
     kernel = match.kernel
     parts = [
         (convert, value.value if is_fixed else None, is_fixed)
@@ -487,7 +385,7 @@ def _applied(match: Match, values: Sequence[_Value]) -> Callable[[Run, Sequence[
 
 
 def _unified(first: Kind, second: Kind) -> Kind | None:
-    """The kind of a value that is one of two."""
+    """The common kind of two alternatives, or ``None``."""
     if first == second or second is NULL:
         return first
     if first is NULL:

@@ -1,4 +1,4 @@
-"""Built-in functions: their signatures, and how the one that fits is found."""
+"""Built-in functions, and the choice among their signatures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,15 @@ NUMBER_LIST: Final = Family("list of numbers", lambda kind: kind.item is not Non
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A call that fits: its kind, its kernel, the kernels that convert arguments, and which are literals' values."""
+    """A signature that fits a call, bound to the kinds of the arguments.
+
+    Attributes:
+        kind: the kind of the result.
+        kernel: computes the result.
+        converters: the kernel that converts each argument, or ``None``.
+        fixed: which arguments are passed as the Python values of literals.
+
+    """
 
     kind: Kind
     kernel: Kernel
@@ -79,7 +87,12 @@ class Signature:
     check: Callable[..., None] | None = None
 
     def match(self, arguments: Sequence[tuple[Kind, bool, Any]]) -> Match | None:
-        """How it takes arguments of these kinds, of which some are literals with a value; ``None`` if it does not."""
+        """Bind the signature to arguments; ``None`` if it does not fit.
+
+        Args:
+            arguments: kind, whether it is a literal, and the literal's value.
+
+        """
         wanted = self.parameters
         if self.repeats and len(arguments) >= len(wanted):
             wanted = (*wanted, *[wanted[-1]] * (len(arguments) - len(wanted)))
@@ -127,11 +140,11 @@ class Builtin:
     is_pure: bool = True
 
     def match(self, arguments: Sequence[tuple[Kind, bool, Any]]) -> Match | None:
-        """How a call is made; ``None`` if no signature fits."""
+        """Bind the first signature that fits; ``None`` if there is none."""
         return next((match for each in self.signatures if (match := each.match(arguments)) is not None), None)
 
     def shown(self, receiver: Kind | None) -> str:
-        """What it takes, as text: of a method, what it takes for a receiver of that kind."""
+        """The parameters of the signatures as text, for a receiver of this kind."""
         is_method = receiver is not None
         fitting = [
             each
@@ -142,17 +155,12 @@ class Builtin:
 
 
 def _taken(parameter: Parameter, kind: Kind, is_literal: bool) -> tuple[Kind, Kernel | None] | None:
-    """The kind that a parameter has for an argument, and what converts it; ``None`` if it does not take it."""
+    """The kind of an argument for a parameter, and its converter, or ``None``."""
     if isinstance(parameter, Fixed):
         return (parameter.kind, None) if is_literal and convert(kind, parameter.kind) is not None else None
     if isinstance(parameter, Family):
         return (kind, None) if parameter.takes(kind) else None
     if kind is NULL:
-        return parameter, lambda _: _null(parameter)
+        return parameter, lambda _: constant(None, parameter)
     converter = convert(kind, parameter)
     return None if converter is None else (parameter, None if kind == parameter else converter)
-
-
-def _null(kind: Kind) -> Any:
-
-    return constant(None, kind)

@@ -12,7 +12,7 @@ __all__ = ["FUNCTIONS", "METHODS"]
 
 
 def _by_name(builtins: Iterable[Builtin]) -> dict[str, Builtin]:
-    """A table of names; functions of one name in two modules are one function with the signatures of both."""
+    """Builtins by name; those of one name are merged, with all signatures."""
     found: dict[str, Builtin] = {}
     for each in builtins:
         before = found.get(each.name)

@@ -35,7 +35,7 @@ _MANY: Final = 8
 
 
 def common(left: Kind, right: Kind) -> Kind | None:
-    """The kind in which two values are compared; ``None`` if they cannot be."""
+    """The kind in which two values are compared, or ``None``."""
     if left == right:
         return left
     if left.is_decimal and right.is_decimal:
@@ -50,7 +50,7 @@ def common(left: Kind, right: Kind) -> Kind | None:
 
 
 def comparison(operator: str, left: Kind, right: Kind) -> Resolved | None:
-    """``== != < <= > >=``; ``None`` if they do not take these kinds."""
+    """Resolve ``== != < <= > >=``; ``None`` for kinds that cannot be compared."""
     if operator == "!=":
         equal = comparison("==", left, right)
         if equal is None:
@@ -121,7 +121,7 @@ def _arrow_comparison(operator: str) -> Callable[[Arrow, Arrow], Cells]:
 
 
 def _null_comparison(operator: str) -> Callable[[Vector, Vector], Cells]:
-    """Where one side is the literal null."""
+    """Comparison with the literal null."""
 
     def run(a: Vector, b: Vector) -> Cells:
         nulls_a, nulls_b = missing(a), missing(b)
@@ -168,7 +168,7 @@ def disjunction(a: Cells, b: Cells) -> Cells:
 
 
 def holds(a: Cells) -> Flags:
-    """Where a condition is true: not where it is null."""
+    """Where a condition is true and not null."""
     return _values(a) if a.valid is None else _values(a) & a.valid
 
 
@@ -192,7 +192,9 @@ def choice(condition: Cells, first: Vector, second: Vector) -> Vector:
 
 
 def members(kind: Kind, items: Sequence[Any], ignore_case: bool) -> Callable[[Vector], Cells]:
-    """Whether values are among constants, of which null is one like any other and NaN equals nothing.
+    """A kernel that tests membership among constants.
+
+    Null is a constant like any other, and NaN equals nothing.
 
     Args:
         kind: of the values; a string, or one of fixed width.

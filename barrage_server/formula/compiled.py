@@ -31,7 +31,7 @@ _ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+")
 
 
 class _Loops(NamedTuple):
-    """What runs the function over columns.
+    """The compiled loops over columns, for one combination of argument types.
 
     Attributes:
         plain: for arguments without nulls.
@@ -46,7 +46,9 @@ class _Loops(NamedTuple):
 
 
 class CompiledFunction:
-    """A function of numbers and booleans as machine code. Methods may be called from any thread.
+    """A function of numbers and booleans, compiled to machine code.
+
+    Methods may be called from any thread.
 
     Integers are of 64 bits and wrap, floats are doubles. A null is ``None``, as in Python.
 
@@ -82,7 +84,7 @@ class CompiledFunction:
         self._lock = threading.Lock()
 
     def compile(self, kinds: Sequence[Kind]) -> None:
-        """Compile it for arguments of these kinds, which takes some 0.3 s; nothing if that is done.
+        """Compile for arguments of these kinds, in some 0.3 s, unless that is done.
 
         Raises:
             InvalidRequestError: a kind is neither a number nor a boolean; it does not compile, with numba's reason;
@@ -93,7 +95,7 @@ class CompiledFunction:
         self._loops_of(self._types(kinds))
 
     def __call__(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
-        """The results for ``rows`` rows; what the function raises is raised.
+        """Compute ``rows`` results. Exceptions of the function propagate.
 
         Raises:
             InternalError: there are nulls, and it does not compile for these; a result is none of its type.
@@ -126,7 +128,7 @@ class CompiledFunction:
             raise InternalError(f"The function '{self._name}' returned a value that is no {self._returns}.") from error
 
     def _types(self, kinds: Sequence[Kind]) -> tuple[str, ...]:
-        """The names of numba's types of arguments, which are those of numpy."""
+        """The names of numba's types for the arguments, equal to numpy's."""
         for number, kind in enumerate(kinds, 1):
             if kind is not BOOLEAN and kind not in NUMBERS:
                 raise InvalidRequestError(
@@ -143,7 +145,10 @@ class CompiledFunction:
         return found
 
     def _add(self, types: tuple[str, ...]) -> _Loops | str:
-        """The loops for these types, or why there are none; kept, so that nothing is compiled twice."""
+        """The loops for these types, or the reason why there are none.
+
+        Both are kept, so that nothing is compiled twice.
+        """
         with self._lock:
             found = self._loops.get(types)
             if found is None:
@@ -204,7 +209,7 @@ class CompiledFunction:
         return _Loops(made, made_nullable, dtype)
 
     def _result(self, arguments: tuple[Any, ...]) -> Any:
-        """The type of results for arguments of these types, for which it is compiled."""
+        """Compile for arguments of these types, and return the type of results."""
         _guarded(lambda: self._function.compile(arguments))
         return self._function.overloads[arguments].signature.return_type
 
@@ -230,7 +235,7 @@ def _guarded(compiling: Callable[[], Any]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first lines of what numba says, up to the places in files and the lines of these."""
+    """The first lines of a numba error, without places in source files."""
     told: list[str] = []
     for line in map(str.strip, _ESCAPE.sub("", str(error)).splitlines()):
         if told and _PLACE.match(line):
@@ -248,7 +253,7 @@ def _fits(dtype: np.dtype[Any], returns: pa.DataType) -> bool:
 
 
 def _cells(argument: pa.Array, kind: Kind) -> tuple[AnyArray, Flags | None]:
-    """The values as int64, float64 or bool in one piece, and which are there."""
+    """The values as contiguous int64, float64 or bool, and their validity."""
     cells = from_arrow(argument, kind)
     assert isinstance(cells, Cells)
     dtype = np.bool_ if kind is BOOLEAN else np.int64 if kind in INTEGERS else np.float64
@@ -267,7 +272,10 @@ def _import() -> Any:
 
 @cache
 def _toolkit() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Functions for loops: the values of a row as a tuple, and those where masked ones are ``None``."""
+    """Functions for compiled loops, which read a row as a tuple.
+
+    The first takes all values as they are; the second replaces masked values by ``None``.
+    """
     numba = _import()
 
     def row_of(columns: Any, row: Any) -> Any:

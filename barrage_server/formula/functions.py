@@ -29,7 +29,9 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UserFunction:
-    """A registered function. It equals only itself, so that formulas of a replaced one differ.
+    """A registered function; it equals only itself.
+
+    Hence the formulas of a replaced function differ from those of the new one.
 
     Attributes:
         name: as formulas call it.
@@ -47,7 +49,7 @@ class UserFunction:
     compiled: CompiledFunction | None = None
 
     def prepare(self, kinds: Sequence[Kind]) -> None:
-        """Compile it for arguments of these kinds, if it is to be compiled.
+        """Compile for arguments of these kinds, if ``kind`` is ``compiled``.
 
         Raises what :meth:`CompiledFunction.compile` does.
         """
@@ -107,7 +109,9 @@ class UserFunction:
 
 @public
 class Functions:
-    """The functions that formulas may name beside the built-in ones. Formulas can name nothing else.
+    """The functions of users that formulas may name.
+
+    Formulas can name these and the built-in functions, nothing else.
 
     Attributes:
         generation: how often a function was registered.
@@ -156,10 +160,10 @@ class Functions:
         self.generation += 1
 
     def function_of(self, name: str) -> UserFunction | None:
-        """The function of a name; ``None`` if there is none."""
+        """The function of a name, or ``None``."""
         return self._functions.get(name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that are registered, in the order of their first registration."""
+        """The registered names, in the order of their first registration."""
         return tuple(self._functions)

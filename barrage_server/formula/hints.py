@@ -1,4 +1,4 @@
-"""What to write in place of words of Python, pandas and SQL that formulas do not have: ends of error texts."""
+"""Hints at the end of error texts, for words of Python, pandas and SQL."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _sentence(found: str | None) -> str:
 
 
 def token_hint(before: Token | None, token: Token) -> str:
-    """The hint for a token that does not fit behind another one; empty without one."""
+    """The hint for a token that does not fit behind another one, or nothing."""
     if before is not None and before.kind is TokenKind.NAME:
         if before.text == "in" and token.text in ("[", "("):
             return _sentence(_MEMBERS)
@@ -102,19 +102,25 @@ def name_hint(name: str) -> str:
 
 
 def function_hint(name: str) -> str:
-    """The hint for a function that does not exist, or does not take its arguments."""
+    """The hint for an unknown function, or for unsuitable arguments."""
     return _sentence(_FUNCTIONS.get(name))
 
 
 def method_hint(name: str, is_function: bool) -> str:
-    """The hint for a method that does not exist; ``is_function`` if a function has the name."""
+    """The hint for an unknown method.
+
+    Args:
+        name: the name.
+        is_function: whether there is a function of that name.
+
+    """
     if name in _METHODS:
         return _sentence(_METHODS[name])
     return f" '{name}' is a function: write '{name}(...)'." if is_function else ""
 
 
 def attribute_hint(name: str) -> str:
-    """The hint for an attribute that is read of a value."""
+    """The hint for reading an attribute."""
     if name in ("str", "dt"):
         return f" Leave '.{name}' out: strings and times have their methods themselves."
     return f" Or it is a function, such as '{name}(x)'." if name in _PARTS_OF_DATES else ""

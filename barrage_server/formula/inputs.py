@@ -13,15 +13,16 @@ from barrage_server.formula.vectors import Vector, from_arrow
 __all__ = ["NamedValues", "SharedValues", "decoded"]
 
 _MOST_BYTES: Final = 1 << 18
-"""The largest column that is kept, in bytes: a version keeps its shared values as long as it lives."""
+"""Bytes of the largest column that is shared. A version holds its shared values for life."""
 
 
 class SharedValues:
-    """The columns of some rows. Each is read and decoded at most once, however many formulas name it; large ones,
-    such as those of long texts, each time.
+    """The columns of some rows, each read and decoded at most once.
+
+    Large columns, such as long texts, are read again for each formula.
 
     Args:
-        read: the values of a column, by its number.
+        read: returns the values of a column, by its number.
 
     """
 

@@ -1,4 +1,4 @@
-"""Kinds: the types of the language, which are Java's, and the Arrow types that they are read from and written to."""
+"""Kinds: the types of the language, which are Java's, and their Arrow types."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Kind:
 
     @property
     def is_number(self) -> bool:
-        """Whether arithmetic takes it, which excludes decimals."""
+        """Whether arithmetic takes the kind; decimals are not included."""
         return self in NUMBERS
 
     @property
     def is_decimal(self) -> bool:
-        """Whether it is a BigDecimal."""
+        """Whether the kind is BigDecimal."""
         return bool(pat.is_decimal(self.arrow))
 
 

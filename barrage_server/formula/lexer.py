@@ -18,7 +18,7 @@ _AROUND: Final = 30
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     NUMBER = auto()
     NAME = auto()
@@ -30,7 +30,7 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: its text, without quotes and escapes if it is a string, and where it begins and ends."""
+    """A token with its place; strings are without quotes and escapes."""
 
     kind: TokenKind
     text: str
@@ -40,14 +40,21 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text of a formula, which errors are about."""
+    """The text of a formula, for errors."""
 
     text: str
 
     def error(
         self, at: int, problem: str, error: type[InvalidRequestError] = InvalidRequestError
     ) -> InvalidRequestError:
-        """An error at a place: what is wrong, the number of the character, and the text around it."""
+        """An error that quotes the text around a place.
+
+        Args:
+            at: the index of the character.
+            problem: the first sentence.
+            error: the class of the error.
+
+        """
         start, stop = max(at - _AROUND, 0), at + _AROUND
         before = ("..." if start else "") + self.text[start:at]
         after = self.text[at:stop] + ("..." if stop < len(self.text) else "")
@@ -72,7 +79,7 @@ _OTHERS: Final = {"`": "a string without its closing `", '"': 'a string without 
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of ``text``, and one for its end.
+    """The tokens of ``text``, followed by one for the end.
 
     Raises:
         InvalidRequestError: a character begins none.

@@ -1,4 +1,7 @@
-"""Literals: numbers, and the texts in single quotes, which are characters, times, dates, durations and time zones."""
+"""Literals: numbers and texts in single quotes.
+
+Single quotes enclose characters, times, dates, durations, periods and time zones.
+"""
 
 from __future__ import annotations
 
@@ -188,19 +191,19 @@ def quoted(text: str) -> tuple[Any, Kind]:
 
 
 def parse_date(text: str) -> int | None:
-    """Days since 1970; ``None`` if it is not written as a date."""
+    """Parse a date to days since 1970; ``None`` for another form."""
     match = _DATE.fullmatch(text)
     return None if match is None else date(*map(int, match.groups())).toordinal() - date(1970, 1, 1).toordinal()
 
 
 def parse_time(text: str) -> int | None:
-    """Nanoseconds since midnight; ``None`` if it is not written as a time."""
+    """Parse a time of day to nanoseconds since midnight; ``None`` if it is none."""
     match = _TIME.fullmatch(text)
     return None if match is None else _clock(match.groups())
 
 
 def parse_instant(text: str) -> int | None:
-    """Nanoseconds since 1970; ``None`` if it is not written as an instant."""
+    """Parse an instant to nanoseconds since 1970; ``None`` for another form."""
     match = _INSTANT.fullmatch(text)
     if match is None:
         return None
@@ -216,7 +219,7 @@ def parse_instant(text: str) -> int | None:
 
 
 def parse_period(text: str) -> int | None:
-    """Days; ``None`` if it is not written as a number of weeks and days."""
+    """Parse weeks and days to days; ``None`` for another form."""
     match = _PERIOD.fullmatch(text)
     if match is None:
         return None
@@ -226,9 +229,9 @@ def parse_period(text: str) -> int | None:
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds; ``None`` if it is not written as a duration. Weeks and days are of 24 hours.
+    """Parse a duration to nanoseconds; ``None`` for another form.
 
-    Deephaven's texts such as ``PT00:01:30.5`` are durations, too.
+    Weeks and days have 24 hours. Deephaven's form ``PT00:01:30.5`` is understood, too.
     """
     match = _DURATION.fullmatch(text)
     if match is None:
@@ -245,7 +248,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def _parse_clock_duration(text: str) -> int | None:
-    """Nanoseconds; ``None`` if it is not written as hours, minutes and seconds with colons."""
+    """Parse hours, minutes and seconds with colons to nanoseconds."""
     match = _CLOCK_DURATION.fullmatch(text)
     if match is None:
         return None
@@ -258,7 +261,7 @@ def _parse_clock_duration(text: str) -> int | None:
 
 
 def zone_name(text: str) -> str | None:
-    """The name by which Arrow knows a time zone; ``None`` if there is none."""
+    """Arrow's name of a time zone, or ``None``."""
     if _zone(text) is None:
         return None
     offset = _OFFSET.fullmatch(text)
@@ -266,7 +269,7 @@ def zone_name(text: str) -> str | None:
 
 
 def zone_alias(zone: str) -> str:
-    """The short name of a zone, if it has one."""
+    """The short name of a zone, or the zone."""
     return next((alias for alias, name in _ALIASES.items() if name == zone and name != "UTC"), zone)
 
 

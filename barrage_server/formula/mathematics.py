@@ -1,4 +1,4 @@
-"""Mathematical functions, and functions about null and NaN."""
+"""Mathematical functions, and functions of null and NaN."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ORDERED: Final = (BYTE, SHORT, INT, LONG, FLOAT, DOUBLE)
 
 
 def _cells(function: Callable[..., Any]) -> Callable[..., Cells]:
-    """A kernel of a function of values; null where one argument is."""
+    """A kernel of a numpy function; null where an argument is null."""
 
     def run(*arguments: Cells) -> Cells:
         valid = None
@@ -45,7 +45,7 @@ def _cells(function: Callable[..., Any]) -> Callable[..., Cells]:
 
 
 def _widest(kinds: tuple[Kind, ...]) -> Kind:
-    """The kind that all numbers fit, as Java finds it among overloads."""
+    """The kind that all numbers fit, chosen as Java chooses among overloads."""
     if any(kind not in NUMBERS for kind in kinds):
         raise TypeError
     found = [SHORT if kind.name == "char" and len(set(kinds)) > 1 else kind for kind in kinds]
@@ -57,7 +57,7 @@ def _widest(kinds: tuple[Kind, ...]) -> Kind:
 
 
 def _same(function: Callable[..., Any]) -> Callable[[tuple[Kind, ...]], Callable[..., Cells]]:
-    """A kernel on values that are first brought to their widest kind."""
+    """A kernel on values cast to their widest kind."""
 
     def bind(kinds: tuple[Kind, ...]) -> Callable[..., Cells]:
         dtype, run = _widest(kinds).dtype, _cells(function)
@@ -118,7 +118,7 @@ def _upper(values: Any, width: Any, offset: Any = 0) -> Any:
 
 
 def _of_extreme(kinds: tuple[Kind, ...]) -> Kind:
-    """Of one number its own kind."""
+    """The widest kind; a single number keeps its own kind."""
     return kinds[0] if len(kinds) == 1 else _widest(kinds)
 
 
@@ -265,7 +265,7 @@ class _Random:
         self._draw = draw
 
     def __call__(self, run: Any, *bounds: Cells) -> Cells:
-        """Draw ``run.rows`` values; null where a bound is, or where the bounds leave no value."""
+        """Draw ``run.rows`` values; null for a null bound, or an empty range."""
         low, high = ([np.broadcast_to(each.values, run.rows) for each in bounds] + [None, None])[:2]
         valid = None
         for each in bounds:

@@ -1,4 +1,4 @@
-"""A parser by precedence (Pratt) that makes syntax trees of formulas."""
+"""A Pratt parser, which makes syntax trees of formulas."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def parse(text: str) -> Node:
 
 
 class _Parser:
-    """The tokens of a formula, and how far they have been read."""
+    """The tokens of a formula and the position of the next one."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(tokens(text))
@@ -130,7 +130,7 @@ class _Parser:
         return self._node(Form.IN, at, " ".join(words), (left, *items))
 
     def _membership(self) -> tuple[str, ...]:
-        """The words of the form of ``in`` that follows."""
+        """The words of the form of ``in`` that follows, or nothing."""
         if self._peek().kind is not TokenKind.NAME:
             return ()
         ahead = tuple(
@@ -272,7 +272,10 @@ class _Parser:
 
 
 def _begins(token: Token) -> bool:
-    """Whether an operand of a cast to a class begins with ``token``, which is no sign and no operator of two sides."""
+    """Whether ``token`` can begin the operand of a cast to a class.
+
+    Signs and binary operators cannot.
+    """
     if token.kind is TokenKind.NAME:
         return token.text not in _MEMBERSHIP_WORDS
     return token.text in ("(", "!", "~") if token.kind is TokenKind.OPERATOR else token.kind is not TokenKind.END

@@ -10,21 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barrage_server.errors import InvalidRequestError, LimitError
-from barrage_server.formula.builder import Build, Lookup, Run, build
+from barrage_server.formula.builder import build
 from barrage_server.formula.comparison import holds
 from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
 from barrage_server.formula.parser import parse
+from barrage_server.formula.steps import Lookup, Run, Steps
 from barrage_server.formula.vectors import Cells, Flags, Vector, to_arrow
 
 __all__ = ["Formula", "compile_condition", "compile_formula"]
 
 _MOST_BYTES: Final = (1 << 31) - 1
-"""Of the texts of one array: its offsets have 32 bits."""
+"""Bytes of text of one array, whose offsets have 32 bits."""
 
 
 class Formula:
-    """A compiled formula. It is immutable; formulas that compute the same from the same columns are equal.
+    """A compiled formula; immutable, and equal to formulas that compute the same.
 
     Attributes:
         text: as it was written.
@@ -53,7 +54,7 @@ class Formula:
         "type",
     )
 
-    def __init__(self, text: str, made: Build, columns: Mapping[str, pa.DataType], is_condition: bool) -> None:
+    def __init__(self, text: str, made: Steps, columns: Mapping[str, pa.DataType], is_condition: bool) -> None:
         result = made.steps[made.result]
         self.text = text
         self.columns = tuple(made.columns)
@@ -124,7 +125,10 @@ class Formula:
         positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
         lookup: Lookup | None = None,
     ) -> Flags:
-        """Whether a condition holds, for each of ``rows`` rows. Args and errors are those of :meth:`evaluate`."""
+        """Whether a condition holds, as a bool for each of ``rows`` rows.
+
+        Args and errors are those of :meth:`evaluate`.
+        """
         result = self._result(Run(inputs, rows, positions, lookup, None))
         assert isinstance(result, Cells)
         found = holds(result)
@@ -142,7 +146,7 @@ class Formula:
             raise _too_large() from error
 
     def _computed(self, run: Run) -> Vector:
-        """The value of the last step; values are dropped after their last use."""
+        """Run the steps; values are dropped after their last use."""
         made = self._build
         values: list[Any] = []
         for step, finished in zip(made.steps, self._last_use, strict=True):
@@ -175,7 +179,7 @@ def compile_formula(text: str, columns: Mapping[str, pa.DataType], functions: Fu
 
 
 def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: Functions | None = None) -> Formula:
-    """Compile a condition: a formula of type bool, whose result is false where it would be null.
+    """Compile a condition, a boolean formula; null results become false.
 
     Args and errors are those of :func:`compile_formula`.
     """
@@ -186,8 +190,8 @@ def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: 
     return Formula(text, made, columns, True)
 
 
-def _last_uses(made: Build) -> list[list[int]]:
-    """The steps whose values are needed last by each step."""
+def _last_uses(made: Steps) -> list[list[int]]:
+    """For each step, the steps whose values nothing needs after it."""
     last = {made.result: len(made.steps)}
     for number in range(len(made.steps) - 1, -1, -1):
         for argument in made.steps[number].arguments:

@@ -18,7 +18,7 @@ Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Segments(NamedTuple):
-    """The items of lists in a row, those of null lists left out.
+    """The concatenated items of lists, without null lists.
 
     Attributes:
         items: of all lists.
@@ -48,7 +48,7 @@ class Numbers(NamedTuple):
     valid: Flags | None
 
     def reduce(self, ufunc: Any, values: AnyArray) -> AnyArray:
-        """A ufunc over the values of each list; 0 where there are none."""
+        """Reduce the values of each list by a ufunc; 0 for empty lists."""
         found: AnyArray = np.zeros(len(self.lengths), values.dtype)
         is_filled = self.lengths > 0
         if is_filled.any():
@@ -56,12 +56,12 @@ class Numbers(NamedTuple):
         return found
 
     def spread(self, values: AnyArray) -> AnyArray:
-        """A value per list, for each of its items."""
+        """Repeat a value per list for each of its items."""
         found: AnyArray = np.repeat(values, self.lengths)
         return found
 
     def has_nan(self) -> Flags:
-        """The lists in which NaN is."""
+        """Which lists contain NaN."""
         if self.values.dtype.kind != "f":
             return np.zeros(len(self.lengths), np.bool_)
         return np.asarray(self.reduce(np.logical_or, np.isnan(self.values)))
@@ -73,7 +73,10 @@ class Numbers(NamedTuple):
         return found
 
     def answer(self, values: AnyArray, is_known: Flags | None = None) -> Cells:
-        """Results, which are null for null lists, and by default for lists without numbers."""
+        """Results with validity: null for null lists.
+
+        Lists without numbers are null, too, unless ``is_known`` says otherwise.
+        """
         return Cells(values, both(self.valid, self.lengths > 0 if is_known is None else is_known))
 
 
@@ -98,7 +101,7 @@ def numbers_of(lists: Arrow, kind: Kind) -> Numbers:
 
 
 def item_kind(kinds: tuple[Kind, ...]) -> Kind:
-    """The kind of the items of the first list; ``TypeError`` if there is none."""
+    """The kind of the items of the first list; ``TypeError`` without a list."""
     found = next((kind.item for kind in kinds if kind.item is not None), None)
     if found is None or found is NULL:
         raise TypeError

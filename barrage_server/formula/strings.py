@@ -1,4 +1,7 @@
-"""Methods of strings, and functions that make or read them. Positions count characters from 0."""
+"""Methods of strings, and functions that make or read strings.
+
+Positions count characters from 0.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,6 @@ def _cells(kind: Kind, function: Callable[..., Arrow]) -> Callable[..., Vector]:
     return run
 
 
-def _of_text(function: Callable[..., Arrow]) -> Callable[[Arrow], Arrow]:
-    return lambda text: function(text)
-
-
 def _grown(text: Arrow, count: Arrow, each: int) -> None:
     """Check the size of texts with ``count`` replacements of ``each`` bytes."""
     total = count.as_py() if isinstance(count, pa.Scalar) else pc.sum(count).as_py()
@@ -93,7 +92,10 @@ def _rewrite(text: str) -> str:
 
 
 def _check_pattern(pattern: str, new: str = "") -> None:
-    """Refuse what RE2 does not have, such as look-around, and references to groups that are not there."""
+    """Raise ValueError for a pattern that RE2 refuses, or a missing group.
+
+    RE2 has no look-around.
+    """
     try:
         pc.replace_substring_regex(pa.array([""]), pattern, _rewrite(new))
     except pa.ArrowInvalid as error:
@@ -143,7 +145,10 @@ def _last_index(text: Arrow, wanted: Any) -> Arrow:
 
 
 def _places(text: Arrow, part: str, find: Callable[[str], int], *, is_last: bool = False) -> Arrow:
-    """A place in each text. Texts beyond ASCII that have the part are looked at one by one, each different one once."""
+    """The place of ``part`` in each text.
+
+    Texts beyond ASCII that have the part are searched one by one, each different text once.
+    """
     if isinstance(text, pa.Scalar):
         return pa.scalar(find(text.as_py()) if text.is_valid else None, pa.int32())
     is_ascii = pc.fill_null(pc.string_is_ascii(text), True)
@@ -168,7 +173,7 @@ def _ascii_places(text: pa.Array, part: str, *, is_last: bool) -> pa.Array:
 
 
 def _char(text: Arrow, place: int) -> Arrow:
-    """The code of one character; null where there is none, and beyond 16 bits."""
+    """The code of a character; null beyond the end, and beyond 16 bits."""
     found = pc.utf8_slice_codeunits(text, place, place + 1)
     return each_text(found, pa.uint16(), lambda value: ord(value) if value and ord(value) <= 0xFFFF else None)
 
@@ -180,10 +185,6 @@ def _is_true(text: Arrow, kind: Kind) -> Arrow:
 def _parse(name: str, kind: Kind, read: Callable[[Arrow, Kind], Arrow], meaning: str) -> Builtin:
     kernel = _cells(kind, lambda text: read(text, kind))
     return Builtin(name, f"{meaning} of a text; null if it has none.", (Signature((STRING,), kind, kernel),))
-
-
-def _text_of(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
-    return lambda vector: texts.to_text(vector, kinds[0])
 
 
 def _test(name: str, function: Callable[..., Arrow], meaning: str) -> Builtin:
@@ -203,7 +204,7 @@ def _search(name: str, function: Callable[..., Arrow], meaning: str) -> Builtin:
 
 
 def _plain(name: str, function: Callable[[Arrow], Arrow], meaning: str, kind: Kind = STRING) -> Builtin:
-    kernel = _cells(kind, function) if kind.dtype is not None else _of_text(function)
+    kernel = _cells(kind, function) if kind.dtype is not None else function
     return Builtin(name, meaning, (Signature((STRING,), kind, kernel),))
 
 
@@ -304,7 +305,7 @@ METHODS: Final = (
 
 def _value_of(name: str) -> Builtin:
     meaning = "The text of a number, boolean, char, string or time, as Java writes it."
-    return Builtin(name, meaning, (Signature((_WRITTEN,), STRING, _text_of, binds=True),))
+    return Builtin(name, meaning, (Signature((_WRITTEN,), STRING, texts.writer, binds=True),))
 
 
 FUNCTIONS: Final = (

@@ -1,4 +1,4 @@
-"""Syntax trees: what a parser makes of a formula, before names and types are looked up."""
+"""Syntax trees: formulas before names and types are looked up."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ __all__ = ["Form", "Node"]
 
 
 class Form(Enum):
-    """What a node is."""
+    """The kinds of nodes."""
 
     LITERAL = "literal"
     NAME = "name"
-    MEMBER = "member"
     CALL = "call"
     METHOD = "method"
     INDEX = "index"

@@ -1,4 +1,4 @@
-"""Numbers read from texts: whole columns by Arrow, and only texts of unusual form one by one."""
+"""Numbers read from texts: by Arrow, and unusual forms one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barrage_server.formula.vectors import Arrow
 __all__ = ["BLANKS", "each_text", "floats_of", "integers_of"]
 
 BLANKS: Final = "".join(map(chr, range(33)))
-"""What Java's ``trim`` takes off both ends of a text."""
+"""The characters that Java's ``trim`` removes at both ends of a text."""
 
 # What Arrow's casts read as the rules here do: integers that fit into 64 bits, floats far from the ends of their range.
 _SHORT_INTEGER: Final = r"^[+-]?[0-9]{1,18}$"
@@ -25,7 +25,7 @@ _FLOAT: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(NaN
 
 
 def integers_of(text: Arrow, kind: Kind) -> Arrow:
-    """The integer that each text is, of the type of ``kind``; null where it is none, or out of range."""
+    """Parse integers of ``kind``; null for other texts, and out of range."""
     least, most = -(2 ** (kind.arrow.bit_width - 1)), 2 ** (kind.arrow.bit_width - 1) - 1
 
     def read(word: str) -> int | None:
@@ -42,7 +42,10 @@ def integers_of(text: Arrow, kind: Kind) -> Arrow:
 
 
 def floats_of(text: Arrow, kind: Kind) -> Arrow:
-    """The number that each text is, of the type of ``kind``; null where it is none. Blanks around it do not count."""
+    """Parse floats of ``kind``; null for other texts.
+
+    Blanks around a number are ignored.
+    """
     text = pc.utf8_trim(text, BLANKS)
     if isinstance(text, pa.Scalar):
         return each_text(text, kind.arrow, _float)
@@ -51,7 +54,7 @@ def floats_of(text: Arrow, kind: Kind) -> Arrow:
 
 
 def each_text(text: Arrow, arrow: pa.DataType, read: Callable[[str], Any]) -> Arrow:
-    """Each different text read once; null where it cannot be."""
+    """Read each different text once; null where ``read`` returns None."""
     if isinstance(text, pa.Scalar):
         return pa.scalar(read(text.as_py()) if text.is_valid else None, arrow)
     encoded = text.dictionary_encode()
@@ -63,14 +66,14 @@ def _float(word: str) -> float | None:
 
 
 def _short(text: pa.Array, pattern: str, arrow: pa.DataType) -> pa.Array:
-    """Texts of that form, cast by Arrow; null for others."""
+    """Cast the texts that match ``pattern``; null for other texts."""
     is_short = pc.match_substring_regex(text, pattern)
     chosen = pc.if_else(is_short, text, pa.scalar(None, text.type))
     return pc.utf8_ltrim(chosen, "+").cast(arrow)
 
 
 def _with_others(found: pa.Array, text: pa.Array, pattern: str, read: Callable[[str], Any]) -> pa.Array:
-    """``found`` with the texts of another form, of which there are few, in the places of its nulls."""
+    """Fill nulls of ``found`` for the few texts that match ``pattern``."""
     others = pc.and_(pc.is_null(found), pc.fill_null(pc.match_substring_regex(text, pattern), False))
     if not pc.any(others).as_py():
         return found

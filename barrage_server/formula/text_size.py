@@ -1,4 +1,4 @@
-"""How large texts may become: short formulas could ask for any amount of memory otherwise."""
+"""Limits on the size of texts, which short formulas could make huge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as text, the way Java's ``String.valueOf`` writes them."""
+"""Values as text, in the form of Java's ``String.valueOf``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from barrage_server.formula.kinds import (
 from barrage_server.formula.text_size import check_text_bytes, text_bytes
 from barrage_server.formula.vectors import Arrow, Cells, Vector, to_arrow
 
-__all__ = ["concatenation", "has_text", "to_text", "with_t"]
+__all__ = ["concatenation", "has_text", "to_text", "with_t", "writer"]
 
 _PLAIN_FLOATS: Final = (1e-3, 1e7)
 """Between these Java writes floats without an exponent."""
@@ -51,6 +51,11 @@ def to_text(vector: Vector, kind: Kind) -> Arrow:
     array = to_arrow(vector, kind, 1 if is_constant else len(vector[0] if isinstance(vector, Cells) else vector))
     texts = _texts(array, kind)
     return texts[0] if is_constant else texts
+
+
+def writer(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
+    """The kernel of :func:`to_text` for values of the only kind."""
+    return lambda vector: to_text(vector, kinds[0])
 
 
 def concatenation(kinds: tuple[Kind, ...]) -> Callable[..., Arrow]:
@@ -87,7 +92,10 @@ def _texts(array: pa.Array, kind: Kind) -> pa.Array:
 
 
 def with_t(moments: pa.Array) -> pa.Array:
-    """Timestamps as ``2024-06-15T06:00:00``, with the digits of their unit. Years have four digits."""
+    """Timestamps as ``2024-06-15T06:00:00``, with the digits of their unit.
+
+    Years have four digits.
+    """
     return pc.binary_replace_slice(moments.cast(pa.string()), start=10, stop=11, replacement="T")
 
 
@@ -102,7 +110,9 @@ def _time_of_day(counts: pa.Array, unit: str) -> pa.Array:
 
 
 def _by_unit(array: pa.Array, write: Callable[[pa.Array, str], pa.Array]) -> pa.Array:
-    """Nanoseconds written in the coarsest unit that loses nothing, as Java does: no, three, six or nine digits.
+    """Write nanoseconds in the coarsest exact unit, as Java does.
+
+    That is, with no, three, six or nine digits.
 
     Args:
         array: timestamps, or times of the day.
@@ -124,7 +134,7 @@ def _by_unit(array: pa.Array, write: Callable[[pa.Array, str], pa.Array]) -> pa.
 
 
 def _floats(array: pa.Array) -> pa.Array:
-    """Shortest digits; those that Java writes with an exponent one by one."""
+    """Shortest digits; numbers that Java writes with an exponent one by one."""
     shown = pc.replace_substring_regex(array.cast(pa.string()), r"^(-?\d+)$", r"\1.0")
     size = np.abs(array.to_numpy(zero_copy_only=False).astype(np.float64))
     least, most = _PLAIN_FLOATS
@@ -137,7 +147,7 @@ def _floats(array: pa.Array) -> pa.Array:
 
 
 def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
-    """Each different value written once."""
+    """Write each different value once."""
     encoded = array.dictionary_encode()
     values: list[Any] = encoded.dictionary.to_pylist()
     if pa.types.is_duration(array.type):
@@ -148,7 +158,7 @@ def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
 
 
 def _character(code: int) -> str:
-    """A char as text; half a surrogate pair is no character, and becomes ``?`` as in Java's UTF-8."""
+    """A char as text; ``?`` for half a surrogate pair, as in Java's UTF-8."""
     return "?" if 0xD800 <= code < 0xE000 else chr(code)
 
 

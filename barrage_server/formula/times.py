@@ -42,14 +42,14 @@ _TIMES: Final = Family("Instant, LocalDate, LocalTime or Duration", lambda kind:
 
 
 def _local(instants: Cells, zone: str) -> AnyArray:
-    """Nanoseconds of the clock of a zone, as if it were UTC's."""
+    """Nanoseconds since 1970 on the clock of a zone."""
     if zone == "UTC":
         return instants.values
     return _cells_of(pc.local_timestamp(_timestamps(instants, zone)), instants)
 
 
 def _timestamps(instants: Cells, zone: str | None) -> pa.Array:
-    """Instants as Arrow's timestamps; cells of nulls are 0, which every zone has."""
+    """Instants as Arrow's timestamps; nulls become 0."""
     values = instants.values if instants.valid is None else np.where(instants.valid, instants.values, 0)
     return pa.array(np.atleast_1d(values)).cast(pa.timestamp("ns", zone))
 
@@ -60,7 +60,10 @@ def _cells_of(stamps: pa.Array, like: Cells) -> AnyArray:
 
 
 def _instants(local: Cells, zone: str) -> Cells:
-    """The instants at which a zone's clock shows this; the earlier of two, and the end of a gap."""
+    """The instants at which a zone's clock shows these times.
+
+    The earlier one of two, and the end of a gap.
+    """
     if zone == "UTC":
         return local
     stamps = pc.assume_timezone(_timestamps(local, None), zone, ambiguous="earliest", nonexistent="latest")
@@ -111,7 +114,7 @@ def _date_field(name: str, field: Callable[[AnyArray], AnyArray], meaning: str) 
 
 
 def _clock_field(name: str, unit: int, per: int, kind: Kind, meaning: str) -> Builtin:
-    """Units of the larger one that they are counted in, of an instant's clock in a zone."""
+    """A field of the clock in a zone: units of a larger unit."""
 
     def run(instants: Cells, zone: str) -> Cells:
         found = np.floor_divide(np.mod(_local(instants, zone), unit * per), unit)
@@ -121,7 +124,7 @@ def _clock_field(name: str, unit: int, per: int, kind: Kind, meaning: str) -> Bu
 
 
 def _day_field(name: str, unit: int, kind: Kind, meaning: str) -> Builtin:
-    """Units since midnight."""
+    """A function of units since midnight."""
 
     def of_time(times: Cells) -> Cells:
         return Cells(np.floor_divide(times.values, unit).astype(kind.dtype), times.valid)
@@ -168,7 +171,7 @@ def _cuts(unit: int) -> Callable[[AnyArray], AnyArray]:
 
 
 def _from_units(name: str, source: Kind, target: Kind, unit: int, meaning: str) -> Builtin:
-    """A multiple of a unit; null where 64 bits cannot hold it."""
+    """A function that converts units; null where 64 bits overflow."""
     most = np.iinfo(np.int64).max // unit
 
     def run(a: Cells) -> Cells:
@@ -235,7 +238,10 @@ def _operator(name: str, operator: str, meaning: str) -> Builtin:
 
 
 def _moved(name: str, operator: str, meaning: str) -> Builtin:
-    """A method that moves an instant, a date or a time of day, which stays within its day."""
+    """A method that moves an instant, a date or a time of day.
+
+    A time of day stays within its day.
+    """
 
     def signature(first: Kind, second: Kind) -> Signature:
         resolved = arithmetic.arithmetic(operator, first, second)
@@ -265,7 +271,7 @@ def _days(name: str, ufunc: Callable[..., Any], meaning: str) -> Builtin:
 
 
 def _parse(name: str, kind: Kind, read: Callable[[str], int | None], meaning: str) -> tuple[Builtin, Builtin]:
-    """A function that reads texts, under both of its names."""
+    """A function that parses texts, under both of its names."""
 
     def safe(text: str) -> int | None:
         try:
@@ -287,7 +293,7 @@ def _parse(name: str, kind: Kind, read: Callable[[str], int | None], meaning: st
 
 
 def _format(*, is_date: bool) -> Callable[[Cells, str], Arrow]:
-    """Instants written by a zone's clock: the date, or date, time and zone."""
+    """Write instants by a zone's clock: the date, or date, time and zone."""
 
     def run(instants: Cells, zone: str) -> Arrow:
         local = Cells(_local(instants, zone), instants.valid)
@@ -303,7 +309,7 @@ def _format(*, is_date: bool) -> Callable[[Cells, str], Arrow]:
 
 
 class _Now:
-    """A kernel that gives the time of the evaluation."""
+    """A kernel that returns the time of the evaluation."""
 
     takes_run = True
 
@@ -311,10 +317,6 @@ class _Now:
         if run.now is None:
             raise InvalidRequestError("now() has no meaning here: the time is not known.")
         return Cells(np.asarray(run.now, np.int64))
-
-
-def _text(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
-    return lambda vector: texts.to_text(vector, kinds[0])
 
 
 _PARTS: Final = (
@@ -452,7 +454,9 @@ def _method(name: str, kind: Kind, result: Kind, function: Callable[[AnyArray], 
 
 
 METHODS: Final = (
-    Builtin("toString", "A time as text, as Java writes it.", (Signature((_TIMES,), STRING, _text, binds=True),)),
+    Builtin(
+        "toString", "A time as text, as Java writes it.", (Signature((_TIMES,), STRING, texts.writer, binds=True),)
+    ),
     _method("toEpochMilli", INSTANT, LONG, lambda a: np.floor_divide(a, 1_000_000), "Milliseconds since 1970."),
     _method("getEpochSecond", INSTANT, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds since 1970."),
     _method("getYear", LOCAL_DATE, INT, lambda a: _year(a.astype(np.int64)), "The year."),

@@ -1,6 +1,6 @@
-"""Vectors: the values of one expression for some rows, or one value for all of them.
+"""Vectors: the values of an expression for some rows, or one for all rows.
 
-Fixed width is numpy cells with validity; everything else is an Arrow array, or an Arrow scalar for a constant.
+Values of fixed width are numpy cells with validity. Other values are an Arrow array, or an Arrow scalar for a constant.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def constant(value: Any, kind: Kind) -> Vector:
 
 
 def from_arrow(array: pa.Array, kind: Kind) -> Vector:
-    """The values of an Arrow array as the kind of its type: :func:`~barrage_server.formula.kinds.kind_of`."""
+    """Decode an Arrow array as the kind of its type.
+
+    The kind is the one of :func:`~barrage_server.formula.kinds.kind_of`.
+    """
     if isinstance(array.type, pa.BaseExtensionType) and array.type != kind.arrow:
         array = array.storage
     if kind.dtype is None:
@@ -84,7 +87,7 @@ def from_arrow(array: pa.Array, kind: Kind) -> Vector:
 
 
 def numbers(array: pa.Array) -> AnyArray:
-    """The buffer of an array of fixed width, as numpy's type of that width."""
+    """The buffer of a fixed-width array as a numpy array."""
     width = array.type.bit_width // 8
     if pat.is_floating(array.type):
         dtype = np.dtype(f"f{width}")
@@ -97,7 +100,7 @@ def numbers(array: pa.Array) -> AnyArray:
 
 
 def _nanoseconds(values: AnyArray, valid: Flags | None, unit: int) -> tuple[AnyArray, Flags | None]:
-    """Nanoseconds; null where 64 bits cannot hold them."""
+    """Values of a unit as nanoseconds; null where 64 bits overflow."""
     if unit == 1:
         return values.astype(np.int64, copy=False), valid
     wide = values.astype(np.int64, copy=False)
@@ -109,7 +112,7 @@ def _nanoseconds(values: AnyArray, valid: Flags | None, unit: int) -> tuple[AnyA
 
 
 def to_arrow(vector: Vector, kind: Kind, rows: int) -> pa.Array:
-    """An Arrow array of the kind's type with ``rows`` values."""
+    """Encode ``rows`` values as an Arrow array of the kind's type."""
     if isinstance(vector, pa.Scalar):
         if kind is NULL:
             return pa.nulls(rows)

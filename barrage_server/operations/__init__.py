@@ -1,4 +1,4 @@
-"""Operations on tables: operators that compute a table from others, and the functions that make such tables."""
+"""Operators that compute a table from others, and functions to derive tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["derive", "empty_table"]
 
 
 def empty_table(size: int, graph: UpdateGraph | None = None) -> Table:
-    """A table of ``size`` rows without columns, for columns that formulas give.
+    """A table of ``size`` rows without columns, to add computed columns to.
 
     >>> bs.empty_table(10).update(["x = i", "y = x * x"])
 

@@ -1,4 +1,4 @@
-"""What is kept for each group, so that rows can be added to an aggregation and taken away from it."""
+"""State of groups that rows can be added to and removed from."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Accumulator(ABC):
     @classmethod
     @abstractmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """The type of the result for inputs of these types; TypeError when it cannot be computed of them."""
+        """The type of the result; TypeError for inputs that do not fit."""
 
     @property
     @abstractmethod
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """All of the state."""
+        """All parts of the state."""
 
     @property
     def nbytes(self) -> int:
@@ -63,18 +63,18 @@ class Accumulator(ABC):
         return sum(part.nbytes for part in self.parts)
 
     def reserve(self, count: int) -> None:
-        """Have room for ``count`` groups at least."""
+        """Make room for at least ``count`` groups."""
         for part in self.parts:
             part.reserve(count)
 
     def pack(self, living: Int64Array) -> None:
-        """Keep the groups ``living`` only, which become the groups from 0."""
+        """Keep only the groups ``living``, renumbered from 0."""
         for part in self.parts:
             part.pack(living)
 
     @abstractmethod
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Take rows in, or out.
+        """Add or remove rows.
 
         Args:
             groups: the groups concerned, ascending and different from each other.
@@ -87,7 +87,7 @@ class Accumulator(ABC):
     def exchange(
         self, groups: Int64Array, places: Int64Array, old: Sequence[pa.Array], new: Sequence[pa.Array]
     ) -> None:
-        """Take rows out as they were, and in as they are; see :meth:`change`."""
+        """Replace the old values of rows by new ones; see :meth:`change`."""
         self.change(groups, places, old, -1)
         self.change(groups, places, new, 1)
 
@@ -96,12 +96,17 @@ class Accumulator(ABC):
         """The result for each of ``groups``."""
 
     def reuse(self, other: Accumulator) -> bool:  # noqa: ARG002  (most have nothing to share)
-        """Use the state of ``other``, of the same inputs, if that is what this one needs; it is not changed then."""
+        """Share the state of ``other``, of the same inputs, if it suffices.
+
+        Returns:
+            Whether the state is shared. This accumulator gets no changes then.
+
+        """
         return False
 
 
 class _OfValues(Accumulator):
-    """Knows how many values each group has that are not null."""
+    """Counts the values of each group that are not null."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(types)
@@ -116,7 +121,7 @@ class _OfValues(Accumulator):
         return pa.float64()
 
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Count what is not null, and take that in, or out."""
+        """Count rows without nulls, and pass them on to :meth:`take_in`."""
         there = [valid for _, valid in map(to_cells, columns) if valid is not None] if _have_nulls(columns) else []
         if there:
             kept = np.flatnonzero(np.logical_and.reduce(there))
@@ -131,7 +136,7 @@ class _OfValues(Accumulator):
         """:meth:`change` for rows without nulls."""
 
     def clear(self, groups: Int64Array) -> None:
-        """Forget rounding errors of groups that have no values left."""
+        """Forget the rounding errors of groups without values."""
 
     def shown(self, groups: Int64Array, values: npt.NDArray[Any]) -> pa.Array:
         """Results as an array, with nulls for groups without values."""
@@ -141,7 +146,7 @@ class _OfValues(Accumulator):
 
 
 class _IntegerSum(_OfValues):
-    """64-bit integers that wrap around."""
+    """Sums of 64-bit integers, which wrap around."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(types)
@@ -149,37 +154,37 @@ class _IntegerSum(_OfValues):
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """Of unsigned 64-bit integers such ones, of other integers and booleans signed ones."""
+        """uint64 for uint64, otherwise int64."""
         return pa.uint64() if pat.is_uint64(types[0]) else pa.int64()
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """Sums, and numbers of values."""
         return self._sums, self.numbers
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Add to sums, or take away; what wraps around comes back."""
+        """Change the sums; removing a value undoes its wrap-around."""
         changes = np.zeros(len(groups), np.int64)
         np.add.at(changes, places, self.of(_integers(columns[0])))
         self._sums.array[groups] += sign * changes
 
     def of(self, values: Int64Array) -> Int64Array:
-        """What of a value is added up: the value."""
+        """The summand of each value."""
         return values
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The sums."""
         return self.shown(groups, self._sums.array[groups])
 
 
 class _IntegerAbsSum(_IntegerSum):
     def of(self, values: Int64Array) -> Int64Array:
-        """What of a value is added up: its size."""
         return values if pat.is_uint64(self.types[0]) else np.abs(values)
 
 
 class _DoubleSum(_OfValues):
-    """Doubles, of which numbers can be taken away again without a trace. Those of floats are shown as floats."""
+    """Sums of doubles, from which values are removed without rounding errors.
+
+    The sums of floats are shown as floats.
+    """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(types)
@@ -188,24 +193,22 @@ class _DoubleSum(_OfValues):
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """Sums, and numbers of values."""
         return () if self._is_shared else (self.totals, self.numbers)
 
     def reuse(self, other: Accumulator) -> bool:
-        """Those of sums are those of means."""
+        """Share the state of another sum or mean."""
         if not isinstance(other, _DoubleSum) or isinstance(self, _DoubleAbsSum) != isinstance(other, _DoubleAbsSum):
             return False
         self.totals, self.numbers, self._is_shared = other.totals, other.numbers, True
         return True
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Add to sums, or take away."""
         self.totals.change(groups, places, self.of(_doubles(columns[0])), sign)
 
     def exchange(
         self, groups: Int64Array, places: Int64Array, old: Sequence[pa.Array], new: Sequence[pa.Array]
     ) -> None:
-        """Add what values have become and take away what they were, at once where each group keeps some of them."""
+        """Exchange values at once in groups that keep other values."""
         exchanged = np.bincount(places, minlength=len(groups))
         if _have_nulls(old) or _have_nulls(new) or (exchanged == self.numbers.array[groups]).any():
             super().exchange(groups, places, old, new)
@@ -213,45 +216,43 @@ class _DoubleSum(_OfValues):
             self.totals.exchange(groups, places, self.of(_doubles(old[0])), self.of(_doubles(new[0])))
 
     def of(self, values: DoubleArray) -> DoubleArray:
-        """What of a value is added up: the value."""
+        """The summand of each value."""
         return values
 
     def clear(self, groups: Int64Array) -> None:
-        """Make sums of nothing zero."""
         self.totals.clear(groups)
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """A float of floats, and of numbers that are narrower; else a double."""
+        """float32 for floats of up to 32 bits, otherwise a double."""
         found = super().result_type(types)
         return pa.float32() if pat.is_float16(types[0]) or pat.is_float32(types[0]) else found
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The sums."""
         with np.errstate(over="ignore"):
             return self.shown(groups, self.totals.sums(groups).astype(self.type.to_pandas_dtype()))
 
 
 class _DoubleAbsSum(_DoubleSum):
     def of(self, values: DoubleArray) -> DoubleArray:
-        """What of a value is added up: its size."""
         return np.abs(values)
 
 
 class _DoubleMean(_DoubleSum):
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """A double."""
         return _OfValues.result_type(types)
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """Sums by numbers."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.shown(groups, self.totals.sums(groups) / self.numbers.array[groups])
 
 
 class _IntegerMean(_OfValues):
-    """Of integers, whose sum may have more than 64 bits: the upper and the lower halves apart."""
+    """Means of integers, whose upper and lower 32 bits are added up apart.
+
+    So sums of more than 64 bits are exact.
+    """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(types)
@@ -260,11 +261,9 @@ class _IntegerMean(_OfValues):
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """Sums of both halves, and numbers of values."""
         return self._upper, self._lower, self.numbers
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Add to sums, or take away."""
         values = _integers(columns[0])
         upper = values.view(np.uint64) >> np.uint64(32) if pat.is_uint64(self.types[0]) else values >> 32
         for part, halves in ((self._upper, upper), (self._lower, values & 0xFFFFFFFF)):
@@ -273,14 +272,13 @@ class _IntegerMean(_OfValues):
             part.array[groups] += sign * changes
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """Sums by numbers."""
         sums = self._upper.array[groups] * 2.0**32 + self._lower.array[groups]
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.shown(groups, sums / self.numbers.array[groups])
 
 
 class _Variance(_OfValues):
-    """Sums of the values and of their squares."""
+    """Variances from the sums of values and of their squares."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(types)
@@ -289,11 +287,10 @@ class _Variance(_OfValues):
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """Both sums, and numbers of values."""
         return self._sums, self._squares, self.numbers
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Add to sums, or take away. Numbers of 2**480 and more count as infinite."""
+        """Change both sums. Values of 2**480 and more count as infinite."""
         values = _doubles(columns[0])
         values = np.where(np.abs(values) >= _HUGE, np.inf, values)
         self._sums.change(groups, places, values, sign)
@@ -303,12 +300,11 @@ class _Variance(_OfValues):
             self._squares.change(groups, places[finite], part, sign)
 
     def clear(self, groups: Int64Array) -> None:
-        """Make sums of nothing zero."""
         self._sums.clear(groups)
         self._squares.clear(groups)
 
     def variances(self, groups: Int64Array) -> DoubleArray:
-        """The variances: NaN of one value, and where one is not finite."""
+        """The variances: NaN for one value, and with values that are not finite."""
         numbers = self.numbers.array[groups].astype(np.float64)
         sums, squares = self._sums.doubles(groups), self._squares.doubles(groups)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -319,13 +315,11 @@ class _Variance(_OfValues):
         return found
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The variances."""
         return self.shown(groups, self.variances(groups))
 
 
 class _Deviation(_Variance):
     def results(self, groups: Int64Array) -> pa.Array:
-        """The roots of the variances."""
         return self.shown(groups, np.sqrt(self.variances(groups)))
 
 
@@ -336,11 +330,9 @@ class _IntegerWeightedSum(_IntegerSum):
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:  # noqa: ARG003
-        """A 64-bit integer."""
         return pa.int64()
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Add to sums, or take away."""
         changes = np.zeros(len(groups), np.int64)
         values, weights = map(_integers, columns)
         np.add.at(changes, places, values * weights)
@@ -348,7 +340,7 @@ class _IntegerWeightedSum(_IntegerSum):
 
 
 class _WeightedSum(_OfValues):
-    """Sums of the products, each without rounding."""
+    """Sums of exact products."""
 
     inputs = 2
 
@@ -358,11 +350,9 @@ class _WeightedSum(_OfValues):
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """Sums of products, and numbers of values."""
         return self.products, self.numbers
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Add to sums, or take away."""
         values, weights = map(_doubles, columns)
         with np.errstate(invalid="ignore", over="ignore"):
             products, rest = two_product(values, weights)
@@ -371,11 +361,9 @@ class _WeightedSum(_OfValues):
         self.products.change(groups, places[within], rest[within], sign)
 
     def clear(self, groups: Int64Array) -> None:
-        """Make sums of nothing zero."""
         self.products.clear(groups)
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The sums of products."""
         return self.shown(groups, self.products.sums(groups))
 
 
@@ -386,27 +374,26 @@ class _WeightedMean(_WeightedSum):
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """Sums of products and of weights, and numbers of values."""
         return self.products, self._weights, self.numbers
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Add to sums, or take away."""
         super().take_in(groups, places, columns, sign)
         self._weights.change(groups, places, _doubles(columns[1]), sign)
 
     def clear(self, groups: Int64Array) -> None:
-        """Make sums of nothing zero."""
         super().clear(groups)
         self._weights.clear(groups)
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The sums of products by those of weights."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.shown(groups, self.products.sums(groups) / self._weights.sums(groups))
 
 
 def is_number(data_type: pa.DataType) -> bool:
-    """Whether values of a type can be added up: numbers of fixed width but decimals, and booleans."""
+    """Whether values of a type can be added up: numbers and booleans.
+
+    Decimals cannot.
+    """
     return bool(pat.is_integer(data_type) or pat.is_floating(data_type) or pat.is_boolean(data_type))
 
 
@@ -420,7 +407,7 @@ def _by_type(integer: type[Accumulator], floating: type[Accumulator]) -> Callabl
 
 
 def _weighted_sum(types: Sequence[pa.DataType]) -> Accumulator:
-    """Of integers whole numbers, as long as 64 bits hold the integers."""
+    """An integer sum, as long as 64 bits hold the inputs; otherwise a double."""
     if not all(map(is_number, types)):
         raise TypeError
     is_double = any(pat.is_floating(each) or pat.is_uint64(each) for each in types)
@@ -436,8 +423,9 @@ FUNCTIONS: Final[dict[str, tuple[Callable[[Sequence[pa.DataType]], Accumulator],
     "weighted_sum": (_weighted_sum, 2),
     "weighted_avg": (_WeightedMean, 2),
 }
-"""What makes the accumulator of a function for inputs of some types, and how many inputs it has. The first raises
-TypeError when the function cannot be computed of such inputs.
+"""For each function, the maker of its accumulator for input types, and the number of inputs.
+
+The maker raises TypeError for types that the function does not take.
 """
 
 
@@ -446,7 +434,7 @@ def _have_nulls(columns: Sequence[pa.Array]) -> bool:
 
 
 def _integers(column: pa.Array) -> Int64Array:
-    """Integers and booleans as 64-bit integers; unsigned ones of 64 bits keep their bits."""
+    """Integers and booleans as 64-bit integers; uint64 keeps its bits."""
     if pat.is_boolean(column.type):
         column = pc.cast(column, pa.uint8())
     wide = column if pat.is_uint64(column.type) else pc.cast(column, pa.int64())

@@ -1,4 +1,4 @@
-"""A row for each group of rows, with the results of aggregations."""
+"""The operator of aggregations: a row for each group of rows."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 __all__ = ["Aggregate", "AggregatedColumn"]
 
 _FEW_DEAD: Final = 1024
-"""Groups without rows that are kept in any case: a group that comes back finds its number."""
+"""Groups without rows that are always kept: a group that comes back has the same number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
 _GROUPS_OF_A_ROW: Final = 32
-"""Groups that are looked at in the time that it takes to sort one row."""
+"""Groups that can be scanned in the time of sorting one row."""
 _ROWS_OF_A_GROUP: Final = 4
-"""Rows for each group from which on most pieces have rows of all groups."""
+"""Rows per group from which on most pieces have rows of all groups."""
 _NO_GROUPS: Final = np.zeros(0, np.int64)
 
 
@@ -54,16 +54,19 @@ class AggregatedColumn(NamedTuple):
 
     @property
     def is_of_members(self) -> bool:
-        """Whether it is computed of the rows of the group that there are, and not of those that come and go."""
+        """Whether the result is computed from the present rows of the group.
+
+        Other results are computed from the rows that come and go.
+        """
         return isinstance(self.accumulator, Listed | GroupFormula)
 
 
 class Aggregate(Operator):
-    """Keeps the key values of the groups, how many rows each has, and what its accumulators need.
+    """One row for each group, with the results of accumulators.
 
-    A cycle costs the rows added, removed, and modified in a column that is named. A group's row key is its number, in
-    the order of appearance. Groups without rows leave the result. When they outnumber the others, these are numbered
-    anew.
+    The state is the key values of the groups, their numbers of rows, and the state of the accumulators. A cycle costs
+    the rows added, removed, and modified in a column that is read. The row key of a group is its number, in order of
+    appearance. Groups without rows leave the result. When they outnumber the others, the groups are renumbered.
 
     Args:
         schema: the columns of the input.
@@ -116,7 +119,7 @@ class Aggregate(Operator):
         self._dropped = 0  # blocks of row keys of the input that are not used any more
 
     def _rank(self, column: AggregatedColumn) -> None:
-        """Give an accumulator that needs one the ranking of its columns, which others may use, too."""
+        """Give the column's accumulator its ranking, shared with others of one order."""
         accumulator = column.accumulator
         if isinstance(accumulator, Ranked):
             keys = tuple(map(Key, column.inputs[:1] if accumulator.by_value else column.inputs[1:]))
@@ -134,7 +137,7 @@ class Aggregate(Operator):
         return self._groups.nbytes + self._sizes.nbytes + self._places.nbytes + self._results.nbytes + accumulators
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Take in all rows."""
+        """Add all rows."""
         (version,) = inputs
         self._take(version, version.row_set, 1)
         for ranking in self._rankings.values():
@@ -142,7 +145,7 @@ class Aggregate(Operator):
         return self._changed(np.arange(self._groups.count, dtype=np.int64), version)
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Take out the rows as they were, and take in the rows as they are."""
+        """Remove rows with their old values, and add rows with their new values."""
         (change,), (version,) = changes, inputs
         came = RowSet.EMPTY if change is None else added_rows(change) if self._accumulates else change.update.added
         if change is None or (change.update.is_empty and not came):
@@ -168,7 +171,7 @@ class Aggregate(Operator):
         return self._changed(_merged([*touched, *members.values()]), version, members, stay=stay)
 
     def _groups_left(self, update: TableUpdate) -> Int64Array:
-        """The groups that lose rows, if results are of the members of groups."""
+        """The groups that lose rows, if a result is computed from group members."""
         if not any(column.is_of_members for column in self._columns):
             return _NO_GROUPS
         regrouped = RowSet.union_all(update.modified[number] for number in self._keys)
@@ -176,7 +179,10 @@ class Aggregate(Operator):
         return self._of_rows.of((update.removed | former).keys())
 
     def _members_changed(self, update: TableUpdate, lost: Int64Array) -> dict[int, Int64Array]:
-        """By column of results that is of the members of groups: the groups whose members have changed."""
+        """The groups with changed members, by number of the column of results.
+
+        Only columns computed from group members are listed.
+        """
         concerned = [number for number, column in enumerate(self._columns) if column.is_of_members]
         if not concerned:
             return {}
@@ -189,7 +195,7 @@ class Aggregate(Operator):
         return found
 
     def _take(self, version: TableVersion, rows: RowSet, sign: int) -> list[Int64Array]:
-        """Take ``rows`` in, or out; the groups that they are of, a piece at a time."""
+        """Add or remove ``rows``. Returns the touched groups, piece by piece."""
         found = []
         for part, columns in self._pieces(version, rows):
             keys = [columns[number] for number in self._keys]
@@ -206,7 +212,10 @@ class Aggregate(Operator):
         return found
 
     def _exchange(self, before: TableVersion, version: TableVersion, rows: RowSet) -> list[Int64Array]:
-        """Take ``rows`` out as they were and in as they are, in the groups that they stay in; these, by piece."""
+        """Replace the old values of ``rows``, which stay in their groups.
+
+        Returns the groups, piece by piece.
+        """
         found = []
         for part, new in self._pieces(version, rows):
             old = self._values(before, part)
@@ -219,7 +228,7 @@ class Aggregate(Operator):
         return found
 
     def _told_apart(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The groups among ``numbers``, ascending, and the place of each number among them."""
+        """The distinct groups in ``numbers``, ascending, and each number's place."""
         count = self._groups.count
         if count * _ROWS_OF_A_GROUP <= len(numbers):
             groups = np.flatnonzero(np.bincount(numbers, minlength=count))
@@ -238,7 +247,12 @@ class Aggregate(Operator):
         return groups, table[numbers]
 
     def _leave(self, ranking: Ranking, change: Change) -> tuple[Int64Array, RowSet, Int64Array]:
-        """What leaves its place in a ranking: the places, the rows that get another one, and the places of these."""
+        """Collect the slots that rows leave in a ranking.
+
+        Returns:
+            All these slots, ascending; the rows that get another slot; and their present slots.
+
+        """
         update = change.update
         removed = ranking.slots_of(update.removed)
         before, after = change.moved()
@@ -251,7 +265,7 @@ class Aggregate(Operator):
         return np.sort(np.concatenate((removed, was))), moved, was
 
     def _drop(self, version: TableVersion) -> None:
-        """Forget where rows were whose keys are not used any more."""
+        """Forget the groups of rows whose keys are no longer used."""
         if version.row_set and version.row_set.first_key >> _BLOCK_BITS > self._dropped:
             self._dropped = version.row_set.first_key >> _BLOCK_BITS
             self._of_rows.drop_before(self._dropped << _BLOCK_BITS)
@@ -263,7 +277,10 @@ class Aggregate(Operator):
             yield part, self._values(version, part)
 
     def _values(self, version: TableVersion, rows: RowSet) -> dict[int, pa.Array]:
-        """The columns that it reads, of rows of one piece. Tables that read the same few rows share them."""
+        """The columns that are read, of rows of one piece.
+
+        Tables that read the same few rows share the values.
+        """
         shared = shared_values(version, rows)
         if shared is None:
             return dict(zip(self._read, version.read(rows, self._read), strict=True))
@@ -277,7 +294,7 @@ class Aggregate(Operator):
         *,
         stay: bool = False,
     ) -> Outcome:
-        """Write the results of ``groups``, in ascending order, whose rows have changed.
+        """Write the results of changed groups.
 
         Args:
             groups: the groups.
@@ -318,12 +335,12 @@ class Aggregate(Operator):
         return Outcome(self._rows, self._views(version), update)
 
     def _entries(self, version: TableVersion) -> int:
-        """What has to be written when groups get other numbers, besides what there is for each group."""
+        """Entries to rewrite when groups are renumbered, beside one per group."""
         pairs = sum(each.accumulator.size for each in self._columns if isinstance(each.accumulator, OfDistinct))
         return pairs + (version.size if self._rankings else 0)
 
     def _pack(self, update: TableUpdate, stayed: RowSet, version: TableVersion) -> TableUpdate:
-        """Number the groups with rows from 0, in their order; the update that says so."""
+        """Renumber the groups with rows from 0, in order. Returns the update."""
         rows = self._rows
         living = rows.keys()
         pack_rows(self._results, living, self._groups.count)
@@ -368,7 +385,10 @@ def _is_list(column: AggregatedColumn) -> bool:
 
 
 def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulator, tuple[int, ...]]]:
-    """The accumulators that are told of rows that come and go, with their inputs; others share their state."""
+    """The accumulators with state of their own, and their inputs.
+
+    The others share the state of one of these.
+    """
     found: list[tuple[Accumulator, tuple[int, ...]]] = []
     for column in columns:
         accumulator, inputs = column.accumulator, column.inputs
@@ -384,12 +404,15 @@ def _any_of(modified: Sequence[RowSet], columns: Sequence[int]) -> bool:
 
 
 def _union(sets: Iterable[RowSet]) -> RowSet:
-    """The rows of several columns. Columns that share an object count once: the result may be that object."""
+    """The union of the rows of several columns, which often share an object.
+
+    The result may be that object.
+    """
     return RowSet.union_all({id(rows): rows for rows in sets}.values())
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:
-    """All groups of some arrays, each of which has them ascending."""
+    """The distinct groups of several ascending arrays."""
     if len(parts) == 1:
         return parts[0]
     groups = np.sort(np.concatenate([_NO_GROUPS, *parts]))  # np.unique has a hash table, which takes much longer

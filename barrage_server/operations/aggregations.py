@@ -1,4 +1,4 @@
-"""From aggregations as values to tables: ``agg_by``, ``agg_all_by``, ``select_distinct``."""
+"""Tables of aggregations: ``agg_by``, ``agg_all_by``, ``select_distinct``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ __all__ = ["agg_all_by", "agg_by", "select_distinct"]
 def agg_by(
     parents: Sequence[Table], aggregations: Sequence[Aggregation], by: Sequence[str], *, name: str | None = None
 ) -> Table:
-    """A row for each group of rows that are equal in the columns ``by``; all rows are one group without.
+    """Aggregate each group of rows that are equal in the columns ``by``.
+
+    Without ``by``, all rows are one group.
 
     Raises:
         UnknownColumnError: the table lacks a column.
@@ -64,8 +66,9 @@ def agg_by(
 def agg_all_by(
     parents: Sequence[Table], aggregation: Aggregation, by: Sequence[str], *, name: str | None = None
 ) -> Table:
-    """The same, with one aggregation of all other columns that it can be computed of. Raises what :func:`agg_by`
-    does.
+    """Aggregate all suitable columns by one aggregation, for each group.
+
+    Raises what :func:`agg_by` does.
     """
     (table,) = parents
     function = aggregation.function
@@ -86,7 +89,10 @@ def agg_all_by(
 
 
 def select_distinct(parents: Sequence[Table], columns: Sequence[str], *, name: str | None = None) -> Table:
-    """A row for each combination of values in ``columns``, in all without. Raises what :func:`agg_by` does."""
+    """A row for each combination of values in ``columns``, or in all columns.
+
+    Raises what :func:`agg_by` does.
+    """
     (table,) = parents
     return _grouped(table, "select_distinct", [], columns or table.schema.names, name)
 
@@ -104,7 +110,7 @@ def _can_be_key(data_type: pa.DataType) -> bool:
 
 
 _COUNTS: Final = ("count", "count_where")
-"""The numbers of rows."""
+"""The functions that count rows."""
 _OF_ROWS: Final = (*_COUNTS, Constituents.function)
 """The functions of whole rows."""
 _TAKES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
@@ -113,7 +119,7 @@ _TAKES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "unique": _can_be_key,
     "distinct": is_sortable,
 }
-"""What functions of columns other than numbers take."""
+"""Tests of the column types that functions take; other functions take numbers."""
 _NAMES: Final = (*_OF_ROWS, *FUNCTIONS, *RANKED, *DISTINCT, "group", "formula")
 _Maker: TypeAlias = Callable[[Sequence[pa.DataType]], Accumulator]
 
@@ -186,7 +192,7 @@ def _count(table: Table, name: str, aggregation: Aggregation) -> AggregatedColum
 
 
 def _formulas(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) -> list[AggregatedColumn]:
-    """The column of ``"out = f(a, b)"``, or one for each column that the parameter of a formula stands for."""
+    """The columns of a formula: one, or one for each column of its parameter."""
     written, parameter = text(aggregation.formula, "formula"), aggregation.parameter
     known = columns_by_name(table.schema)
     _check_rows_stay(table, aggregation.function)
@@ -205,7 +211,10 @@ def _formulas(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) -
 def _formula(
     table: Table, result: str, formula: str, lists: Mapping[str, int], keys: Mapping[str, int]
 ) -> AggregatedColumn:
-    """The column of a formula of lists, and of single values of columns that tell groups apart."""
+    """The column of a formula over lists.
+
+    Columns that tell groups apart are single values in the formula.
+    """
     schema = table.schema
     types = {name: pa.list_(schema.field(number).type) for name, number in lists.items()}
     types |= {name: schema.field(name).type for name in keys}
@@ -221,7 +230,7 @@ def _formula(
 
 
 def _further(table: Table, aggregation: Aggregation) -> Sequence[str]:
-    """The columns that an aggregation needs besides the one it is of."""
+    """The columns that an aggregation reads beside its own: weights, or order."""
     function = aggregation.function
     if function not in _NAMES:
         close = difflib.get_close_matches(function[:100], _NAMES, n=1)
@@ -268,7 +277,7 @@ def _maker(table: Table, aggregation: Aggregation) -> _Maker:
 
 
 def _kept(function: str, types: Sequence[pa.DataType]) -> Accumulator:
-    """That of a function for which one row of each group is enough, as rows never leave."""
+    """The accumulator that keeps one row of each group, as rows never leave."""
     if KEPT[function]["by_value"] and Extreme.takes(types[0]):
         return Extreme(types, is_largest=KEPT[function]["from_end"])
     return Kept(types, **KEPT[function])

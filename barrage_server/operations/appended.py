@@ -1,4 +1,4 @@
-"""Rows that an operation writes one behind the other, and never changes."""
+"""Rows that an operation appends and never changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AppendedRows:
         return self._store.nbytes
 
     def append(self, columns: Sequence[pa.Array]) -> RowSet:
-        """Write rows behind the last one; their keys.
+        """Append rows, and return their keys.
 
         Raises:
             LimitError: they take more bytes than the result may have.
@@ -67,7 +67,12 @@ class AppendedRows:
         return added
 
     def settle(self) -> tuple[RowSet, RowSet]:
-        """Let go of rows beyond the capacity: the rows that came since the last call, and those that have left."""
+        """Drop rows beyond the capacity.
+
+        Returns:
+            The rows appended since the last call, and the rows dropped.
+
+        """
         before = self.rows
         first = 0 if self._capacity is None else max(0, self._next_key - self._capacity)
         self.rows = RowSet.from_range(first, self._next_key - 1) if self._next_key > first else RowSet.empty()
@@ -83,7 +88,10 @@ class AppendedRows:
 
 
 def added_rows(change: Change) -> RowSet:
-    """The rows that a table has got, with those of a blink table that have left meanwhile and can still be read."""
+    """The rows added to a table.
+
+    They include rows of a blink table that have left meanwhile and can still be read.
+    """
     # during a cycle the history ends before it
     passed = added_since(change.before.node, change.after.node) if change.before.node.next is not None else RowSet.EMPTY
     return change.update.added | (passed & change.after.readable)

@@ -1,4 +1,4 @@
-"""The rows of one table, with columns of the row of another one that is nearest in an order: ``aj`` and ``raj``."""
+"""The joins with the nearest row in an order: ``aj`` and ``raj``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Ou
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.checks import known_columns, pair
-from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
+from barrage_server.operations.grouped_rows import forget_dead_groups
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
 from barrage_server.operations.ordering import Key, is_sortable, order_of
@@ -39,19 +40,19 @@ _RELATIONS: Final = (">=", "<=", ">", "<")
 
 
 class AsOfJoin(Operator):
-    """Keeps the right row of each left row, the right rows by group and stamp, and the left rows, too, once the right
-    table ticks.
+    """The left rows with columns of the nearest right row.
 
-    A cycle costs the rows that change on both sides, each some comparisons, and the left rows between the stamps of
-    right rows that come, go, are modified or get another row key, and the next ones.
+    The state is the right row of each left row, and the right rows by group and stamp; if the right table ticks, the
+    left rows, too. A cycle costs some comparisons for each changed row of either side, and the left rows between the
+    stamps of right rows that come, go, are modified or get another row key, and the next stamps.
 
     Args:
         left: the columns of the left input.
         keys: the columns that are equal; there may be none.
-        stamps: the numbers of the columns of both that are compared by size, which have one type.
+        stamps: the numbers of the left and the right stamps, which have one type.
         added: the right columns that are added.
-        is_backward: whether the right row is the last one that is not behind the left one; else the first one that is
-            not before it.
+        is_backward: whether the right row is the last one that is not behind the left row; otherwise the first one that
+            is not before it.
         takes_equal: whether a right row with an equal stamp counts.
         follows_right: whether the right table ticks.
         keeps_history: whether rows stay readable after they have left, as far as they do in the left input.
@@ -108,7 +109,7 @@ class AsOfJoin(Operator):
         return self._outcome(left, right, TableUpdate.of_added(left.row_set, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Look anew for the right rows of left ones that have changed, or that are near right ones that have."""
+        """Find the right rows of changed left rows, and near changed right rows."""
         (left_change, right_change), (left, right) = changes, inputs
         update = TableUpdate.empty(len(left.schema)) if left_change is None else left_change.update
         departure = self._left.leave(left_change)
@@ -143,11 +144,11 @@ class AsOfJoin(Operator):
         others = RowSet.from_sorted_keys(keys[found != known])
         modified = [others | (rows - update.added) for rows in self._modified(right_change)]
         own = TableUpdate(update.added, update.removed, update.shifted, (*update.modified, *modified))
-        self._pack(left, right)
+        forget_dead_groups(self._groups, self._left, self._right, left.row_set, right.row_set)
         return self._outcome(left, right, own)
 
     def _follow_right(self, change: Change) -> Stamped:
-        """Take over what the right rows have become; the groups and stamps where rows have come or gone."""
+        """Apply a change of the right rows; the groups and stamps of the change."""
         update = change.update
         removed = update.removed
         stamps = self._right.stamps(removed, change.before)
@@ -161,7 +162,7 @@ class AsOfJoin(Operator):
         return np.concatenate(groups), pa.concat_arrays(all_stamps)
 
     def _shift(self, change: Change, but: RowSet) -> None:
-        """Take note that right rows have other row keys, in the left rows that have them."""
+        """Replace the row keys of right rows that moved, in their left rows."""
         before, after = change.moved()
         rows = self._left_rows(self._right.stamped(RowSet.from_sorted_keys(after))) - but
         keys = rows.keys()
@@ -171,7 +172,7 @@ class AsOfJoin(Operator):
         self._rows.columns[0].write(keys[mine], moved, self._rows.undo)
 
     def _modified(self, change: Change | None) -> list[RowSet]:
-        """For each column that is added, the left rows whose right row has another value in it."""
+        """For each added column, the left rows whose right row changed in it."""
         if change is None:
             return [RowSet.empty()] * len(self._columns)
         modified = [change.update.modified[number] for number in self._columns]
@@ -180,7 +181,13 @@ class AsOfJoin(Operator):
         return [RowSet.from_sorted_keys(near[rows.contains(theirs)]) for rows in modified]
 
     def _found(self, rows: RowSet, places: Int64Array | None = None) -> Int64Array:
-        """The right rows of left rows; ``places`` are those in the right order behind them, if they are known."""
+        """The right rows of left rows.
+
+        Args:
+            rows: the left rows.
+            places: the positions of the right rows behind them in the right order, if these are known.
+
+        """
         found = np.full(rows.size, _NO_ROW, np.int64)
         if not rows or self._right.is_empty:
             return found
@@ -190,7 +197,7 @@ class AsOfJoin(Operator):
         return self._at(places, groups)
 
     def _sought(self, stamped: Stamped) -> Int64Array:
-        """The right rows of groups and stamps. Few of those that are appended need a search."""
+        """The right rows for groups and stamps; appended stamps need no search."""
         groups, stamps = stamped
         before, behind = self._right.beside(stamped, or_equal=not self._equal_behind)
         found = before if self._is_backward else behind
@@ -201,7 +208,13 @@ class AsOfJoin(Operator):
         return found
 
     def _at(self, places: Int64Array, groups: Int64Array) -> Int64Array:
-        """The right rows of groups, by the places in the right order behind which they look, or before which."""
+        """The right rows beside positions in the right order.
+
+        Args:
+            places: the positions. A backward join looks before them, the other one at them.
+            groups: the groups of the left rows.
+
+        """
         order = self._right.order
         assert order is not None
         found = np.full(len(groups), _NO_ROW, np.int64)
@@ -214,7 +227,10 @@ class AsOfJoin(Operator):
         return found
 
     def _left_rows(self, stamped: Stamped) -> RowSet:
-        """The left rows between right stamps, which need not be there, and the next ones that are."""
+        """The left rows from given right stamps to the next right stamps.
+
+        The given stamps need not be present.
+        """
         if self._left.is_empty or not len(stamped[0]):
             return RowSet.empty()
         self._left.counts.reserve(self._groups.count)
@@ -253,8 +269,11 @@ class AsOfJoin(Operator):
         return RowSet.from_keys(order.keys_at(order.rows.subset(places).keys()))
 
     def _near_left_rows(self, stamped: Stamped) -> tuple[Stamped, Int64Array, Int64Array]:
-        """Those of some right groups and stamps, in order, that have left rows behind them, or before them if the join
-        looks there; and the positions at which their groups begin and end.
+        """Right groups and stamps that have left rows on the side of the join.
+
+        Returns:
+            The groups and stamps, in order; and the positions at which the left rows of their groups begin and end.
+
         """
         groups, stamps = stamped
         order = order_of([pa.array(groups), stamps], (Key(0), Key(1)), len(groups))
@@ -271,21 +290,6 @@ class AsOfJoin(Operator):
     def _rows_of(self, keys: Int64Array) -> Int64Array:
         return numbers_of(self._rows.columns[0].read_current(keys))
 
-    def _pack(self, left: TableVersion, right: TableVersion) -> None:
-        """Number the groups that have rows anew, when most have none."""
-        count = self._groups.count
-        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
-            return
-        self._left.gone = self._right.gone = 0
-        for rows in (self._left, self._right):
-            rows.counts.reserve(count)
-        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
-        living = living_groups(self._groups, are_living, left.size + right.size)
-        if living is not None:
-            self._groups.pack(living)
-            self._left.pack(left.row_set, living)
-            self._right.pack(right.row_set, living)
-
     def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:
         self._left.drop_before(left.row_set)
         self._right.drop_before(right.row_set)
@@ -293,7 +297,7 @@ class AsOfJoin(Operator):
             self._dropped = left.readable.first_key >> _BLOCK_BITS
             self._rows.columns[0].drop_before(self._dropped << _BLOCK_BITS)
         (rows,) = self._rows.views()
-        views = [*left.views, *(MappedView(right.views[number], rows) for number in self._columns)]
+        views: list[ColumnView] = [*left.views, *(MappedView(right.views[number], rows) for number in self._columns)]
         if not self._keeps_history:
             return Outcome(left.row_set, views, update)
         self._readable = readable_with(self._readable, left.row_set, left)
@@ -303,7 +307,10 @@ class AsOfJoin(Operator):
 def as_of_join(
     parents: Sequence[Table], on: Sequence[str], joins: Sequence[str], *, reverse: bool = False, name: str | None = None
 ) -> Table:
-    """The rows of the first table, with columns of the row of the second one that is the last before it, or at it.
+    """The first table with columns of the nearest row of the second one.
+
+    This is the last row before the left one, or at it; of rows with equal stamps the last. With ``reverse`` it is the
+    first row behind the left one, or at it; of rows with equal stamps the first.
 
     Of right rows with equal stamps the last one is taken. With ``reverse`` it is the first one behind the left row, or
     at it, and of equal ones the first.
@@ -353,9 +360,10 @@ def as_of_join(
 
 
 def _joins(left: Table, right: Table, compared: Sequence[str], joins: Sequence[str]) -> list[str]:
-    """The columns to add: those ``compared`` that the left table has no names for, and ``joins``, or all others.
+    """The columns to add.
 
-    Of a compared column that ``joins`` names, too, there is the latter, in the place of the former.
+    These are the columns ``compared`` whose names the left table does not have, then ``joins``, or all others. If
+    ``joins`` names a compared column, too, its entry takes the place of the compared column.
     """
     mine = set(left.schema.names)
     known = [(name, name) for name in dict.fromkeys(compared) if name not in mine]
@@ -392,7 +400,7 @@ def _relation(entry: str, *, reverse: bool) -> tuple[str, str, str]:
 
 
 def _merged(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Ranges that are sorted by their starts, with those that overlap or touch as one."""
+    """Merge ranges, sorted by their starts, that overlap or touch."""
     if not len(starts):
         return starts, ends
     reached = np.maximum.accumulate(ends)

@@ -1,4 +1,4 @@
-"""The bytes of state that the operations which are made now may have."""
+"""The limit on the state of the operations that are made now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _most: Final[ContextVar[float]] = ContextVar("most_bytes", default=math.inf)
 
 @contextmanager
 def budget(nbytes: float) -> Iterator[None]:
-    """Let operators that are made in the ``with`` body have no more than ``nbytes`` of state each."""
+    """Limit operators made in the ``with`` body to ``nbytes`` of state each."""
     token = _most.set(nbytes)
     try:
         yield
@@ -26,12 +26,15 @@ def budget(nbytes: float) -> Iterator[None]:
 
 
 def most_bytes() -> float:
-    """What an operator that is made now may have; operators that cannot know beforehand ask for it."""
+    """The limit of an operator that is made now, in bytes.
+
+    Operators that cannot estimate their state beforehand check it themselves.
+    """
     return _most.get()
 
 
 def check_bytes(taken: float, most: float) -> None:
-    """Raise LimitError when an operator takes, or would take, more bytes than it may have."""
+    """Raise LimitError if an operator takes more bytes than its limit."""
     if taken > most:
         raise LimitError(
             f"The result would take {_shown(taken)} MiB, and {_shown(most)} MiB is the most (result_bytes). Compute "

@@ -1,8 +1,8 @@
-"""The tables that operations make: one function per operation, from parents and parameters to a table.
+"""The tables of simple operations: a function from parents to a table each.
 
-Each checks its arguments, works out what holds for the result, and has it follow its parents. The result of parents
-that never change is a static table, without an operator. A name is made from that of the first parent where none is
-given.
+A function checks its arguments, works out the traits of the result, and makes it follow its parents. The result of
+parents that never change is a static table, without an operator. The default name is derived from the name of the first
+parent.
 """
 
 from __future__ import annotations
@@ -74,20 +74,20 @@ def tail(parents: Sequence[Table], rows: int, *, name: str | None = None) -> Tab
 
 
 def head_pct(parents: Sequence[Table], pct: float, *, name: str | None = None) -> Table:
-    """The first ``pct`` of the rows, from 0 to 1; a part of a row counts as one."""
+    """The first ``pct`` of the rows, from 0 to 1, rounded up."""
     (table,) = parents
     traits = _staying(table)
     return _sliced(table, "head_pct", head_pct_bounds(part(pct, "pct")), traits, name)
 
 
 def tail_pct(parents: Sequence[Table], pct: float, *, name: str | None = None) -> Table:
-    """The last ``pct`` of the rows, from 0 to 1; a part of a row counts as one."""
+    """The last ``pct`` of the rows, from 0 to 1, rounded up."""
     (table,) = parents
     return _sliced(table, "tail_pct", tail_pct_bounds(part(pct, "pct")), _moving(table), name)
 
 
 def slice_rows(parents: Sequence[Table], start: int, stop: int, *, name: str | None = None) -> Table:
-    """The rows at the positions from ``start`` up to ``stop``, which is not included.
+    """The rows from position ``start`` to ``stop``, without ``stop``.
 
     Negative positions count from the end; 0 as ``stop`` of a negative ``start`` is the end.
 
@@ -134,13 +134,16 @@ def _sliced(table: Table, operation: str, bounds: Bounds, traits: TableTraits, n
 
 
 def _staying(table: Table) -> TableTraits:
-    """For the first rows, which stay when rows are added at the end; those added before them push rows out."""
+    """Traits of first rows, which stay when rows are added at the end.
+
+    Rows added before them push rows out.
+    """
     given = table.traits
     return replace(traits_of.of_rows(given), add_only=given.append_only, is_flat=given.is_flat)
 
 
 def _moving(table: Table) -> TableTraits:
-    """For rows that leave the result while they stay in the input."""
+    """Traits of rows that may leave the result while they stay in the input."""
     return TableTraits(is_blink=table.traits.is_blink, stated=traits_of.route_of(table.traits))
 
 
@@ -167,7 +170,7 @@ def merge(parents: Sequence[Table], *, name: str | None = None) -> Table:
 
 
 def snapshot(parents: Sequence[Table], *, name: str | None = None) -> Table:
-    """The table as it is now. It holds the version, and shares its columns.
+    """The table as it is now, which shares the columns of the version.
 
     Raises:
         TableFailedError: a table that is derived has failed.
@@ -192,14 +195,14 @@ def snapshot(parents: Sequence[Table], *, name: str | None = None) -> Table:
 
 
 def empty_table(graph: UpdateGraph, rows: int, *, name: str | None = None) -> Table:
-    """A static table of ``rows`` rows without columns, to compute columns for."""
+    """A static table of ``rows`` rows without columns."""
     count = integer(rows, "size", most=MOST_ROWS)
     called = "empty_table" if name is None else text(name, "name")
     return StaticTable(graph, called, pa.schema([]), RowSet.flat(count), (), traits=TableTraits(is_flat=True))
 
 
 def meta_table(parents: Sequence[Table], *, name: str | None = None) -> Table:
-    """The columns of the table, a row for each: name and Java type, as Deephaven's servers have them."""
+    """A row with name and Java type of each column, as Deephaven's servers have."""
     (table,) = parents
     fields = list(table.schema)
     strings = [[field.name for field in fields], [_type_name(field) for field in fields], ["Normal"] * len(fields)]

@@ -1,4 +1,4 @@
-"""Checks of what operations are given: errors name the table, what was found, and what would fit."""
+"""Checks of the arguments of operations, with errors that name the table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST: Final = 100
 
 
 def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownColumnError:
-    """The error for a column that a table lacks, with the nearest name or the names there are."""
+    """The error for a missing column, with the nearest name or all names."""
     close = difflib.get_close_matches(name[:_LONGEST], list(islice(columns, _MOST_COMPARED)), n=1)
     if close:
         return UnknownColumnError(f"Table '{table}' has no column {name[:_LONGEST]!r}. Did you mean {close[0]!r}?")
@@ -52,7 +52,7 @@ def known_columns(table: Table, names: Iterable[str], what: str) -> list[int]:
 
 
 def check_column_names(names: Iterable[str]) -> None:
-    """Raise InvalidRequestError if a result would have a column twice, or one without a name."""
+    """Raise InvalidRequestError for an empty or repeated name of a column."""
     seen: set[str] = set()
     for name in names:
         if not name:
@@ -63,14 +63,14 @@ def check_column_names(names: Iterable[str]) -> None:
 
 
 def columns_text(table: Table) -> str:
-    """The columns of a table with their types, for a text: ``'trades' (sym: string, price: double)``."""
+    """The columns of a table as text: ``'trades' (sym: string, price: double)``."""
     shown = [f"{field.name[:_LONGEST]}: {str(field.type)[:_LONGEST]}" for field in table.schema]
     others = f", and {len(shown) - _MOST_LISTED:,} more" if len(shown) > _MOST_LISTED else ""
     return f"'{table.name}' ({', '.join(shown[:_MOST_LISTED])}{others})"
 
 
 def pair(entry: str) -> tuple[str, str]:
-    """The name of a result, and that of the column it is of: ``"total = price"`` or ``"price"``.
+    """Parse ``"total = price"`` or ``"price"``: a result and its column.
 
     Raises:
         InvalidRequestError: it is written in another way.

@@ -1,4 +1,4 @@
-"""Operators that compute, choose and rename columns. The rows are those of the input."""
+"""Operators that compute, choose and rename columns of their input."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the columns of a result come from. A *place* is the number of a column of the input; behind those are the
-    computed columns, in their order.
+    """The origins of the columns of a result.
+
+    A *place* is the number of a column of the input; behind these are the computed columns, in order.
 
     Attributes:
         schema: the columns of the result.
@@ -59,7 +60,7 @@ class Layout:
     computed: tuple[Computed, ...] = ()
 
     def key_columns(self, numbers: Sequence[int]) -> tuple[str, ...]:
-        """The names that columns of the input have in the result; none, if it lacks one of them."""
+        """The names in the result of columns of the input; empty if one is missing."""
         found: dict[int, str] = {}
         for name, place in zip(self.schema.names, self.places, strict=True):
             found.setdefault(place, name)
@@ -73,7 +74,7 @@ class Layout:
 
 
 class _Columns(Operator):
-    """What the operators of this module share: which columns a change modifies."""
+    """The common part of operators of columns: which columns a change modifies."""
 
     def __init__(self, layout: Layout, *, grows: bool) -> None:
         self.schema = layout.schema
@@ -94,7 +95,7 @@ class _Columns(Operator):
 
 
 class ViewedColumns(_Columns):
-    """Columns of the input, and columns that are computed when they are read. It keeps nothing.
+    """Columns that are computed when they are read, beside columns of the input.
 
     Args:
         layout: the columns.
@@ -131,10 +132,10 @@ class ViewedColumns(_Columns):
 
 
 class StoredColumns(_Columns):
-    """Columns of the input, and columns that are computed when their inputs change, and stored.
+    """Columns that are stored when their inputs change, beside columns of the input.
 
-    A cycle evaluates the rows that were added, or modified in a column that a formula depends on. Of these, only
-    results that differ are written and modified.
+    A cycle evaluates rows that were added, or modified in a column that a formula reads. Results that do not differ are
+    not written, and not modified.
 
     Args:
         layout: the columns.
@@ -194,7 +195,10 @@ class StoredColumns(_Columns):
         return self._outcome(version, self._update(update, modified), is_changed=True)
 
     def _remove(self, change: Change) -> RowSet:
-        """Free the cells of rows that no reader can reach. Returns the other rows, by their keys before the cycle."""
+        """Free the cells of rows that no reader can reach.
+
+        Returns the other rows, by their keys before the cycle.
+        """
         if self._keeps_history:
             gone = self._readable - change.after.readable
             stayed = self._readable - gone
@@ -215,7 +219,7 @@ class StoredColumns(_Columns):
             self._check_bytes()
 
     def _modify(self, version: TableVersion, number: int, column: Computed, rows: RowSet) -> RowSet:
-        """Evaluate a column anew; the rows with another result."""
+        """Evaluate a column for changed rows; the rows with another result."""
         width = self._layout.width
         from_input = [place for place in dict.fromkeys(column.inputs) if place < width]
         changed: list[RowSet] = []
@@ -259,5 +263,5 @@ class StoredColumns(_Columns):
 
 
 def _union(sets: Iterable[RowSet]) -> RowSet:
-    """The rows of several columns. Most columns of an update share one object, which counts once."""
+    """The union of the rows of several columns, which often share an object."""
     return RowSet.union_all({id(rows): rows for rows in sets}.values())

@@ -61,7 +61,7 @@ _EXCHANGED: Final = {
 
 
 class TreeCondition:
-    """A tree as a computation that gives booleans without nulls.
+    """A tree as a computation of booleans without nulls.
 
     Args:
         condition: the tree.
@@ -88,7 +88,7 @@ class TreeCondition:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it depends on."""
+        """The columns that the condition reads."""
         return self._columns
 
     def evaluate(
@@ -98,7 +98,7 @@ class TreeCondition:
         positions: npt.NDArray[Any] | None = None,  # noqa: ARG002  (as formulas have it)
         lookup: Lookup | None = None,  # noqa: ARG002
     ) -> pa.Array:
-        """Whether it holds, per row."""
+        """Whether the condition holds, per row."""
         return pa.array(self.flags(inputs, rows))
 
     def flags(
@@ -108,12 +108,12 @@ class TreeCondition:
         positions: npt.NDArray[Any] | None = None,  # noqa: ARG002
         lookup: Lookup | None = None,  # noqa: ARG002
     ) -> Flags:
-        """Whether it holds, per row."""
+        """Whether the condition holds, per row."""
         return np.broadcast_to(self._test(inputs), (rows,))
 
 
 class _Compiler:
-    """Makes functions of trees.
+    """Compiles trees to functions.
 
     Attributes:
         used: the columns that were named, in order.
@@ -307,7 +307,7 @@ def _compared(comparison: Comparison, left: pa.Array, right: pa.Array | pa.Scala
 
 
 def _is_nan(values: pa.Array | pa.Scalar) -> Flags:
-    """Where values are NaN: one flag for a single value, and if there can be none."""
+    """Where values are NaN; one flag for a scalar, and for types without NaN."""
     if not pat.is_floating(values.type):
         return np.zeros(1, np.bool_)
     found = pc.is_nan(values)
@@ -315,13 +315,16 @@ def _is_nan(values: pa.Array | pa.Scalar) -> Flags:
 
 
 def _is_beyond(data_type: pa.DataType, value: Any) -> bool:
-    """Whether ``value`` is an integer that no double holds, and is compared with such."""
+    """Whether ``value`` is an integer beyond doubles, compared with doubles."""
     is_double = pat.is_floating(data_type) or pat.is_decimal(data_type)
     return is_double and isinstance(value, int) and abs(value) > sys.float_info.max
 
 
 def _beyond(comparison: Comparison, name: str, *, is_large: bool) -> _Test:
-    """Compare doubles with a number between the largest of them and infinity, or with one below all but infinity."""
+    """Compare doubles with a number between the largest double and infinity.
+
+    With ``is_large`` false, the number lies above minus infinity instead.
+    """
     if comparison in (Comparison.EQUAL, Comparison.NOT_EQUAL):
         is_other = comparison is Comparison.NOT_EQUAL
         return lambda values: np.full(len(values[name]), is_other)
@@ -334,7 +337,7 @@ def _beyond(comparison: Comparison, name: str, *, is_large: bool) -> _Test:
 
 
 def _beside(comparison: Comparison, name: str, common: pa.DataType, literal: Fraction) -> _Test:
-    """Compare integers with a number: one that is no integer of the type lies between two, or beyond all."""
+    """Compare integers with a number that may lie between or beyond them."""
     if holds(common, literal):
         scalar = pa.scalar(literal.numerator, common)
         return lambda values: _compared(comparison, _as(values[name], common), scalar)
@@ -354,7 +357,7 @@ def _beside(comparison: Comparison, name: str, common: pa.DataType, literal: Fra
 
 
 def _common(left: str, first: pa.DataType, right: str, second: pa.DataType) -> pa.DataType:
-    """The type to compare two columns in."""
+    """The type in which two columns are compared."""
     if is_text(first) and is_text(second):
         return pa.large_string()
     if _is_number(first) and _is_number(second):
@@ -372,7 +375,7 @@ def _common(left: str, first: pa.DataType, right: str, second: pa.DataType) -> p
 
 
 def _as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The array for a comparison; timestamps become counts of their unit."""
+    """Cast an array for a comparison."""
     if array.type == data_type:
         return array
     return array.cast(data_type, safe=not pat.is_floating(data_type))  # the nearest float stands for an integer

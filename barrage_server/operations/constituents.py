@@ -18,7 +18,7 @@ _METADATA: Final = {"deephaven:type": f"io.deephaven.engine.table.impl.{_CELL}"}
 
 
 class Constituents(Accumulator):
-    """The text that stands for a table in Deephaven's clients, for each group. It keeps nothing."""
+    """The cell for a table in Deephaven's clients, for each group; no state."""
 
     function: ClassVar[str] = "partition"
     metadata: ClassVar[Mapping[str, str]] = _METADATA
@@ -34,7 +34,7 @@ class Constituents(Accumulator):
         return ()
 
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Nothing depends on rows."""
+        """Do nothing: no result depends on rows."""
 
     def results(self, groups: Int64Array) -> pa.Array:
         """The text."""

@@ -1,4 +1,4 @@
-"""Copies of rows that leave their table: ``blink_to_append_only`` and ``ring_table``."""
+"""Copies of rows that may leave: ``blink_to_append_only``, ``ring_table``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CopiedRows", "RingRows", "blink_to_append_only", "ring_table"]
 
 
 class CopiedRows(Operator):
-    """Copies each row that its input gets behind those before. A cycle costs the rows that come.
+    """Appends a copy of each row added to its input. A cycle costs these rows.
 
     Args:
         schema: the columns.
@@ -44,12 +44,12 @@ class CopiedRows(Operator):
         return self._cells.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Copy the rows that are there, if it begins with them."""
+        """Copy the present rows, if ``initialize``."""
         (version,) = inputs
         return self._outcome(version, version.row_set if self._initialize else RowSet.empty())
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Copy the rows that have come."""
+        """Copy the added rows."""
         (change,), (version,) = changes, inputs
         return self._outcome(version, RowSet.empty() if change is None else added_rows(change))
 
@@ -64,7 +64,7 @@ class CopiedRows(Operator):
 
 
 class RingRows(CopiedRows):
-    """The same, with a capacity."""
+    """As :class:`CopiedRows`, with a capacity."""
 
     name: ClassVar[str] = "ring_table"
 
@@ -86,7 +86,7 @@ def blink_to_append_only(parents: Sequence[Table], *, name: str | None = None) -
 
 
 def ring_table(parents: Sequence[Table], capacity: int, *, initialize: bool = True, name: str | None = None) -> Table:
-    """The last rows that a table has got.
+    """The last rows added to a table.
 
     Args:
         parents: the table. Its rows must not be modified: it is a blink, append-only or ring table, or never changes.

@@ -17,7 +17,7 @@ __all__ = ["CountWhere"]
 
 
 class CountWhere(Accumulator):
-    """How many rows meet all of several conditions, of which null is none.
+    """The number of rows that meet all conditions; null does not.
 
     Args:
         names: the columns that the conditions read.

@@ -1,4 +1,4 @@
-"""The pairs of rows of two tables that have equal keys: ``join`` and ``left_outer_join``."""
+"""The operator of joins that pair rows with equal keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.grouped_rows import GroupedRows, forget_dead_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys
 from barrage_server.operations.pair_view import LeftView, Pairs, RightView
 from barrage_server.operations.rank_changes import Ranges, RankChanges, Ranks
@@ -32,7 +32,7 @@ MOST_RANGES: Final = 1 << 24
 
 
 class _RightChange(NamedTuple):
-    """What a change of the right table has done to its groups.
+    """The effect of a change of the right table on its groups.
 
     Attributes:
         groups: the groups concerned, ascending; all others refer to them by position.
@@ -48,7 +48,9 @@ class _RightChange(NamedTuple):
     modified: list[Ranges]
 
     def bounded(self, here: Int64Array) -> _RightChange:
-        """The same, or all pairs as new ones, where that spares the memory of many ranges.
+        """Replace many ranges by the removal and addition of all pairs.
+
+        Ranges are kept up to :data:`MOST_RANGES`, which bounds their memory.
 
         Args:
             here: the number of left rows of each group.
@@ -61,23 +63,24 @@ class _RightChange(NamedTuple):
 
 
 class CrossJoin(Operator):
-    """Keeps the group of each left row, the right rows in the order of their groups, and the left rows, too, once the
-    right table ticks. It keeps nothing for a pair.
+    """The pairs of left and right rows with equal keys; it stores no pair.
 
-    A cycle costs the pairs that come, go, or are modified, and a shift for each left row of a group in which the ranks
-    of right rows change. The row key of a pair is that of its left row and the rank of its right row in the group.
+    The state is the group of each left row, and the right rows in the order of their groups; if the right table ticks,
+    the left rows, too. A cycle costs the pairs that come, go, or are modified, and a shift for each left row of a group
+    in which the ranks of right rows change. The row key of a pair is the key of its left row, followed by the rank of
+    its right row in the group.
 
     Args:
         left: the columns of the left input.
         keys: the columns that are compared; none: all rows have one key.
         added: the right columns that are added.
-        bits: the bits of row keys that are set aside for ranks in the beginning.
-        is_outer: whether a left row without right ones is in the result, with nulls.
+        bits: the initial number of bits of row keys for ranks.
+        is_outer: whether a left row without right rows is in the result, with nulls.
         follows_right: whether the right table ticks.
         most_rows: the largest number of rows.
 
     Raises:
-        LimitError: it would have more rows, or row keys are too large; of :meth:`start` and :meth:`follow`.
+        LimitError: there would be more rows, or row keys are too large; raised by :meth:`start` and :meth:`follow`.
 
     """
 
@@ -114,7 +117,7 @@ class CrossJoin(Operator):
         return self._groups.nbytes + self._left.nbytes + self._right.nbytes + self._firsts.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Find the groups of all rows, and count the pairs before they are made."""
+        """Group all rows, and count the pairs before they are made."""
         left, right = inputs
         self._left.start(left)
         self._right.start(right)
@@ -133,7 +136,7 @@ class CrossJoin(Operator):
         return self._outcome(left, right, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Make the pairs of left rows that have changed, and of right ones with the left rows that stay."""
+        """Make the pairs of changed left rows, then those of changed right rows."""
         (left_change, right_change), (left, right) = changes, inputs
         update = TableUpdate.empty(len(left.schema)) if left_change is None else left_change.update
         departure = self._left.leave(left_change)
@@ -166,7 +169,7 @@ class CrossJoin(Operator):
     # The right table.
 
     def _follow_right(self, change: Change | None) -> _RightChange:
-        """Take over what the right rows have become."""
+        """Apply a change of the right rows."""
         if change is None or change.update.is_empty:
             empty = RankChanges(_NOTHING, _NOTHING, RowSet.empty(), RowSet.empty())
             return _RightChange(_NOTHING, _NOTHING, empty, [Ranges.none()] * len(self._columns))
@@ -207,7 +210,7 @@ class CrossJoin(Operator):
     def _follow_order(
         self, moves: Moves | None, gone: Int64Array, gone_slots: Int64Array, come_slots: Int64Array
     ) -> None:
-        """Find the first rows of groups anew, where rows have come, gone or moved in the order."""
+        """Find the new first rows of groups whose rows came, went or moved."""
         if moves is None:
             return
         rows = self._order.rows
@@ -219,7 +222,7 @@ class CrossJoin(Operator):
         self._set_firsts(places[places < rows.size])
 
     def _set_firsts(self, places: Int64Array) -> None:
-        """Set the first rows of groups that are at some places, ascending, of the order."""
+        """Set the groups' first rows among ascending positions of the order."""
         order, step = self._order, 1 << 16
         for start in range(0, len(places), step):
             part = places[start : start + step]
@@ -243,7 +246,7 @@ class CrossJoin(Operator):
         return ranks
 
     def _extend(self) -> None:
-        """Have a cell for each group."""
+        """Make cells for new groups."""
         count = self._groups.count
         if count > self._known:
             new = RowSet.from_range(self._known, count - 1)
@@ -267,7 +270,10 @@ class CrossJoin(Operator):
         return sizes
 
     def _left_rows(self, groups: Int64Array, but: RowSet) -> tuple[Int64Array, Int64Array]:
-        """The left rows of groups, but some: their keys, by group, and the position of the group of each."""
+        """The keys of left rows of groups, without ``but``, and each row's group.
+
+        Groups are given by their position.
+        """
         order = self._left.order
         if order is None or not len(groups) or not order.rows:
             return _NOTHING, _NOTHING
@@ -297,7 +303,10 @@ class CrossJoin(Operator):
         numbers: Int64Array,
         removed: RowSet,
     ) -> RowSetShiftData:
-        """How pairs that stay have moved: with more bits for ranks, with their left rows, and with their ranks."""
+        """The shifts of pairs that stay.
+
+        Pairs move with more bits for ranks, with their left rows, and with their ranks.
+        """
         steps = []
         if old_bits != self._bits:
             keys = self._rows.blocks(old_bits).keys()
@@ -351,18 +360,11 @@ class CrossJoin(Operator):
             )
 
     def _pack(self, left: TableVersion, right: TableVersion) -> None:
-        """Number the groups that have rows anew, when most have none."""
+        """Renumber the groups that have rows, when most have none."""
         count = self._groups.count
-        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
-            return
-        self._left.gone = self._right.gone = 0
-        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
-        living = living_groups(self._groups, are_living, left.size + right.size)
+        living = forget_dead_groups(self._groups, self._left, self._right, left.row_set, right.row_set)
         if living is not None:
             pack_rows(self._firsts, living, count)
-            self._groups.pack(living)
-            self._left.pack(left.row_set, living)
-            self._right.pack(right.row_set, living)
             self._known = len(living)
 
     def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:
@@ -377,7 +379,7 @@ class CrossJoin(Operator):
 
 
 def _bits_for(size: int) -> int:
-    """Bits for the ranks of ``size`` rows."""
+    """The number of bits for the ranks of ``size`` rows."""
     return max(size - 1, 0).bit_length()
 
 

@@ -1,4 +1,4 @@
-"""From operations as values to tables."""
+"""The tables of operations, derived once and shared."""
 
 from __future__ import annotations
 
@@ -25,10 +25,23 @@ from barrage_server.operations.sort import sort
 from barrage_server.operations.ungroup import ungroup
 from barrage_server.operations.update_by.build import update_by
 from barrage_server.operations.where_in import where_in
-from barrage_server.plan import copies, ranges
+from barrage_server.plan import copies
 from barrage_server.plan import downsample as plots
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
+from barrage_server.plan.joins import (
+    AsOfJoin,
+    ExactJoin,
+    FullOuterJoin,
+    Join,
+    LeftOuterJoin,
+    MultiJoin,
+    NaturalJoin,
+    RangeJoin,
+    ReverseAsOfJoin,
+    WhereIn,
+    WhereNotIn,
+)
 from barrage_server.plan.partition import MergeConstituents, PartitionRows
 
 __all__ = ["derive"]
@@ -44,21 +57,17 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.Flatten: lambda inputs, _: build.flatten(inputs),
     plan.Reverse: lambda inputs, _: build.reverse(inputs),
     plan.Sort: lambda inputs, operation: sort(inputs, operation.columns),
-    plan.WhereIn: lambda inputs, operation: where_in(inputs, operation.columns),
-    plan.WhereNotIn: lambda inputs, operation: where_in(inputs, operation.columns, inverted=True),
-    plan.NaturalJoin: lambda inputs, operation: join.natural_join(
-        inputs, operation.on, operation.joins, operation.match
-    ),
-    plan.ExactJoin: lambda inputs, operation: join.exact_join(inputs, operation.on, operation.joins),
-    plan.Join: lambda inputs, operation: equi_join.cross_join(
-        inputs, operation.on, operation.joins, operation.reserve_bits
-    ),
-    plan.LeftOuterJoin: lambda inputs, operation: equi_join.left_outer_join(inputs, operation.on, operation.joins),
-    plan.FullOuterJoin: lambda inputs, operation: equi_join.full_outer_join(inputs, operation.on, operation.joins),
-    plan.MultiJoin: lambda inputs, operation: multi_join(inputs, operation.columns),
-    plan.AsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins),
-    plan.ReverseAsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins, reverse=True),
-    ranges.RangeJoin: lambda inputs, operation: range_join(inputs, operation.on, operation.aggregations),
+    WhereIn: lambda inputs, operation: where_in(inputs, operation.columns),
+    WhereNotIn: lambda inputs, operation: where_in(inputs, operation.columns, inverted=True),
+    NaturalJoin: lambda inputs, operation: join.natural_join(inputs, operation.on, operation.joins, operation.match),
+    ExactJoin: lambda inputs, operation: join.exact_join(inputs, operation.on, operation.joins),
+    Join: lambda inputs, operation: equi_join.cross_join(inputs, operation.on, operation.joins, operation.reserve_bits),
+    LeftOuterJoin: lambda inputs, operation: equi_join.left_outer_join(inputs, operation.on, operation.joins),
+    FullOuterJoin: lambda inputs, operation: equi_join.full_outer_join(inputs, operation.on, operation.joins),
+    MultiJoin: lambda inputs, operation: multi_join(inputs, operation.columns),
+    AsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins),
+    ReverseAsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins, reverse=True),
+    RangeJoin: lambda inputs, operation: range_join(inputs, operation.on, operation.aggregations),
     plan.View: lambda inputs, operation: formulas.view(inputs, operation.columns),
     plan.UpdateView: lambda inputs, operation: formulas.update_view(inputs, operation.columns),
     plan.LazyUpdate: lambda inputs, operation: formulas.lazy_update(inputs, operation.columns),
@@ -113,10 +122,18 @@ _results: Final[WeakKeyDictionary[Table, WeakValueDictionary[tuple[str, Allowanc
 def derive(
     operation: plan.Operation, inputs: Sequence[Table], now: Clock | None = None, allowance: Allowance = UNLIMITED
 ) -> Table:
-    """The table of the result of ``operation`` on ``inputs``; ``now`` gives the time to formulas that name it.
+    """Derive the table of ``operation`` on ``inputs``.
 
-    An equal operation on the same inputs, with an equal allowance, gives the same table, as long as that is referenced
-    and has not failed. Raises what the operation finds wrong with its arguments and the columns of its inputs.
+    An equal operation on the same inputs, with an equal allowance, gives the same table, as long as the table is
+    referenced and has not failed. Raises what the operation finds wrong with its arguments and the columns of its
+    inputs.
+
+    Args:
+        operation: the operation.
+        inputs: its inputs.
+        now: the clock of formulas that name the time.
+        allowance: the limits of the result.
+
     """
     maker = _maker(operation, now)
     if maker is None:

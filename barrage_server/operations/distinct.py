@@ -1,4 +1,4 @@
-"""The different values of each group: how many there are, the only one, or all of them in order."""
+"""The different values of each group: their number, the only one, or all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ _KEYS: Final = (Key(0), Key(1))
 
 
 class OfDistinct(Accumulator):
-    """Numbers each pair of a group and a value, and counts the rows of each. Values are equal as those of keys.
+    """Numbers each pair of a group and a value, and counts its rows.
+
+    Values are equal as keys are. A change costs the rows that come and go. The state is one entry for each pair.
 
     A change costs the rows that come and go; the state is one entry for each pair.
 
@@ -58,7 +60,7 @@ class OfDistinct(Accumulator):
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """What is kept by group."""
+        """The state by group."""
         return (self.numbers,)
 
     @property
@@ -68,7 +70,7 @@ class OfDistinct(Accumulator):
 
     @property
     def size(self) -> int:
-        """Entries of the state besides those by group."""
+        """The number of entries of the state that are not by group."""
         return self.pairs.count
 
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
@@ -96,20 +98,27 @@ class OfDistinct(Accumulator):
                 self._renumber(None)
 
     def pack(self, living: Int64Array) -> None:
-        """Keep the groups ``living`` only; the others have no rows."""
+        """Keep only the groups ``living``; the others have no rows."""
         super().pack(living)
         self._renumber(living)
 
     @abstractmethod
     def turn(self, pairs: Int64Array, owners: Int64Array, sign: int) -> None:
-        """Take note that ``pairs`` of the groups ``owners`` have rows (1), or have none any more (-1)."""
+        """Handle pairs that got their first row, or lost their last one.
+
+        Args:
+            pairs: the pairs.
+            owners: their groups.
+            sign: 1: the pairs have rows; -1: they have none any more.
+
+        """
 
     def settle(self) -> None:
-        """Have no work left that depends on the numbers of pairs."""
+        """Finish work that depends on the present numbers of pairs."""
 
     @abstractmethod
     def renumber(self, before: Int64Array, after: Int64Array) -> None:
-        """Take note that the pairs, ascending, have other numbers, and that there are no others."""
+        """Apply new numbers of all pairs that are left, in ascending order."""
 
     def owners(self, pairs: Int64Array) -> Int64Array:
         """The groups of pairs."""
@@ -125,7 +134,7 @@ class OfDistinct(Accumulator):
         return there
 
     def _renumber(self, living: Int64Array | None) -> None:
-        """Forget pairs without rows; groups have become their places in ``living``."""
+        """Forget pairs without rows; groups become their positions in ``living``."""
         self.settle()
         alive, former = np.flatnonzero(self._counts.array[: self.pairs.count] > 0), self.pairs
         self.pairs = GroupIndex(self._schema)
@@ -148,7 +157,7 @@ def _counted(values: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 class CountDistinct(OfDistinct):
-    """How many different values there are."""
+    """The number of different values."""
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:  # noqa: ARG003
@@ -156,10 +165,10 @@ class CountDistinct(OfDistinct):
         return pa.int64()
 
     def turn(self, pairs: Int64Array, owners: Int64Array, sign: int) -> None:
-        """Nothing: pairs are counted in any case."""
+        """Do nothing: pairs are counted in any case."""
 
     def renumber(self, before: Int64Array, after: Int64Array) -> None:
-        """Nothing: no pair is named."""
+        """Do nothing: no pair is named."""
 
     def results(self, groups: Int64Array) -> pa.Array:
         """The numbers of pairs."""
@@ -167,7 +176,7 @@ class CountDistinct(OfDistinct):
 
 
 class Unique(OfDistinct):
-    """The value, where there is one only. It is the sum of all pairs of its group.
+    """The only value of a group, found as the sum of the group's pairs.
 
     Args:
         types: the type of the column.
@@ -195,7 +204,7 @@ class Unique(OfDistinct):
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """That of the column."""
+        """The type of the column."""
         return types[0]
 
     @property
@@ -204,17 +213,17 @@ class Unique(OfDistinct):
         return self.numbers, self._sums
 
     def turn(self, pairs: Int64Array, owners: Int64Array, sign: int) -> None:
-        """Add to sums, or take away."""
+        """Change the sums of pairs."""
         np.add.at(self._sums.array, owners, sign * pairs)
 
     def renumber(self, before: Int64Array, after: Int64Array) -> None:  # noqa: ARG002
-        """Sum up anew."""
+        """Add up the new numbers."""
         self._sums.array[:] = 0
         if len(after):
             np.add.at(self._sums.array, self.owners(after), after)
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The values; null of nothing, and the sentinel of several."""
+        """The values; null without a value, and the sentinel for several."""
         numbers = self.numbers.array[groups]
         single = np.flatnonzero(numbers == 1)
         values = to_storage(self.values(self._sums.array[groups[single]]))
@@ -225,7 +234,10 @@ class Unique(OfDistinct):
 
 
 class Distinct(OfDistinct):
-    """All different values in order, as a list; null of none. It keeps the order of the pairs."""
+    """All different values in order, as a list; null without values.
+
+    The state includes the order of the pairs.
+    """
 
     def __init__(self, types: Sequence[pa.DataType], *, with_nulls: bool = False) -> None:
         super().__init__(types, with_nulls=with_nulls)
@@ -246,17 +258,17 @@ class Distinct(OfDistinct):
         return super().nbytes + self._order.nbytes + self._is_in_order.nbytes
 
     def turn(self, pairs: Int64Array, owners: Int64Array, sign: int) -> None:  # noqa: ARG002
-        """Put them into the order later, if they have not turned back by then."""
+        """Defer the change of the order, as pairs may turn back."""
         self._turned.append(pairs)
 
     def renumber(self, before: Int64Array, after: Int64Array) -> None:
-        """Renumber those in the order, which are all."""
+        """Renumber the order, which has all pairs."""
         self._is_in_order.pack(before)
         moved = int(np.searchsorted(before - after, 1))
         self._order.shift(before[moved:], after[moved:])
 
     def settle(self) -> None:
-        """Put pairs that have turned into the order, or take them out."""
+        """Put pairs that have turned into the order, or remove them."""
         if not self._turned:
             return
         pairs = np.unique(np.concatenate(self._turned))

@@ -84,15 +84,15 @@ class DividedUpdate:
         self.groups = frozenset(np.unique(np.concatenate(touched)).tolist())
 
     def gone(self, group: int) -> RowSet:
-        """The rows that have left the group, by their keys before the change."""
+        """The rows that left the group, by their keys before the change."""
         return self._gone.of(group)
 
     def gained(self, group: int) -> RowSet:
-        """The rows that have come to the group."""
+        """The rows that came to the group."""
         return self._gained.of(group)
 
     def modified(self, group: int) -> tuple[RowSet, ...]:
-        """For each column but the last, the rows that stay in the group with another value."""
+        """For each column but the last, the modified rows that stay in the group."""
         known = {id(part): part.of(group) for part in self._modified if part is not None}
         return tuple([RowSet.EMPTY if part is None else known[id(part)] for part in self._modified])
 
@@ -108,7 +108,7 @@ def group_numbers(version: TableVersion, rows: RowSet) -> Int64Array:
 def _joined(
     keys: Int64Array, groups: Int64Array, more_keys: Int64Array, more_groups: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Row keys with their groups, and more of them, in the order of the keys."""
+    """Merge two sets of row keys with groups, in the order of the keys."""
     together, numbers = np.concatenate((keys, more_keys)), np.concatenate((groups, more_groups))
     order = np.argsort(together, kind="stable")
     return together[order], numbers[order]

@@ -1,4 +1,4 @@
-"""The tables whose rows are pairs of rows with equal keys: ``join``, ``left_outer_join`` and ``full_outer_join``."""
+"""Joins that pair rows with equal keys: ``join`` and both outer joins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_BITS: Final = 31
 
 
 class NullView(ColumnView):
-    """A column without values."""
+    """A column of nulls."""
 
     __slots__ = ("depth", "is_frozen", "type")
 
@@ -50,14 +50,13 @@ class NullView(ColumnView):
         return MAX_KEY
 
     def compact(self) -> None:
-        """Nothing: there are no overwritten values."""
+        """Do nothing: there are no overwritten values."""
 
 
 class RightAlone(Operator):
-    """The right rows whose key no left row has, with nulls in the left columns. Its inputs are the right and the left
-    table.
+    """The right rows whose key no left row has, with nulls in the left columns.
 
-    A cycle costs what ``where_not_in`` does.
+    The inputs are the right table and the left table. A cycle costs what ``where_not_in`` does.
 
     Args:
         left, right: the columns of both.
@@ -88,7 +87,7 @@ class RightAlone(Operator):
         return self._with_nulls(self._rows.start(inputs))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Look for those that have changed on either side."""
+        """Look for changed keys on either side."""
         return self._with_nulls(self._rows.follow(changes, inputs))
 
     def _with_nulls(self, outcome: Outcome) -> Outcome:
@@ -108,7 +107,7 @@ def cross_join(
     most_rows: int | None = None,
     name: str | None = None,
 ) -> Table:
-    """A row for each pair of a row of the first table and one of the second that have the same key.
+    """A row for each pair of rows of both tables that have the same key.
 
     The pairs are in the order of the left rows, those of one left row in the order of the right ones.
 
@@ -154,10 +153,11 @@ def left_outer_join(
     most_rows: int | None = None,
     name: str | None = None,
 ) -> Table:
-    """The pairs of rows with equal keys, and the left rows without a right one, with nulls in its columns.
+    """The pairs of rows with equal keys, and the left rows without a right one.
 
-    Without ``joins`` the right columns are added whose names the left table does not have. Further arguments and errors
-    are those of :func:`cross_join`; there must be columns that are compared.
+    The right columns of the latter are null. Without ``joins``, the right columns are added whose names the left table
+    does not have. Further arguments and errors are those of :func:`cross_join`; there must be columns that are
+    compared.
     """
     left, right = parents
     keys, added = _outer_columns(left, right, on, joins)
@@ -172,7 +172,9 @@ def full_outer_join(
     most_rows: int | None = None,
     name: str | None = None,
 ) -> Table:
-    """A left outer join, then the right rows without a left one, with nulls in its columns.
+    """A left outer join, followed by the right rows without a left one.
+
+    The left columns of the latter are null.
 
     Takes and raises what :func:`left_outer_join` does.
     """

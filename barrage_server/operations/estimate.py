@@ -1,4 +1,4 @@
-"""How much memory the state of an operation will take, about, before anything is computed."""
+"""Estimates of the memory of operations, before anything is computed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,16 @@ _SHARING: Final = (
 )
 """Operations that hold row sets and views alone."""
 _CELL_BYTES: Final = 9
-"""Of a result of fixed width; texts are counted while they are computed."""
+"""Bytes of a value of fixed width. Texts are counted when they are computed."""
 _ROW_BYTES: Final = 48
-"""Of a row in an order index, or in a group index with its accumulators (docs/memory.md)."""
+"""Bytes of a row in an order index, or in a group index with its accumulators (docs/memory.md)."""
 
 
 def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
-    """The bytes that ``operation`` on ``inputs`` takes, about; rows that a join multiplies are not counted."""
+    """Estimate the bytes that ``operation`` on ``inputs`` takes.
+
+    Rows that a join multiplies are not counted.
+    """
     rows = sum(table.size for table in inputs)
     match operation:
         case plan.Select(columns) | plan.Update(columns):
@@ -66,5 +69,5 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
 
 
 def _results(operation: UpdateByOperation, table: Table) -> int:
-    """The number of columns that an operation of ``update_by`` stores, about."""
+    """The approximate number of columns that ``update_by`` stores."""
     return len(operation.columns) or (1 if operation.formula is not None else len(table.schema))

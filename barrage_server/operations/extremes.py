@@ -20,7 +20,9 @@ __all__ = ["Extreme"]
 
 
 class Extreme(Accumulator):
-    """The smallest or largest value of each group, for rows that are only ever added. Null is left out, and NaN wins.
+    """The smallest or largest value of each group whose rows are only added.
+
+    Null is left out, and NaN wins.
 
     Args:
         types: the type of the column, which :meth:`takes`.
@@ -44,12 +46,12 @@ class Extreme(Accumulator):
 
     @classmethod
     def takes(cls, data_type: pa.DataType) -> bool:
-        """Whether values of a type are numbers or times, which lie in arrays."""
+        """Whether values of a type are numbers or times in fixed-width arrays."""
         return has_codes(data_type) and is_sortable(data_type)
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """That of the column."""
+        """The type of the column."""
         return types[0]
 
     @property
@@ -58,7 +60,7 @@ class Extreme(Accumulator):
         return self._cells, self._has, self._has_nan
 
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Compare the rows with what there is."""
+        """Compare the rows with the present extremes."""
         if sign < 0:
             raise InvalidRequestError("A table that was to keep its rows as they are has changed some, or lost them.")
         cells, there = to_cells(columns[0])
@@ -81,7 +83,7 @@ class Extreme(Accumulator):
         self._has.array[groups] = True
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The values; null where there are none."""
+        """The extremes; null for groups without values."""
         has, has_nan, cells = self._has.array[groups], self._has_nan.array[groups], self._cells.array[groups]
         if has_nan.any():
             cells[has_nan] = np.nan

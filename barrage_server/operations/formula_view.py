@@ -27,7 +27,7 @@ Lookup = Callable[[str, np.ndarray[Any, Any]], pa.Array]
 
 
 class Computation(Protocol):
-    """What operators need of a compiled formula."""
+    """The interface of a compiled formula for operators."""
 
     @property
     def type(self) -> pa.DataType:
@@ -35,23 +35,23 @@ class Computation(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns whose value of the same row it reads."""
+        """The columns whose value in the same row the formula reads."""
 
     @property
     def column(self) -> str | None:
-        """The name, if it is nothing but one column."""
+        """The name of the column, if the formula is a single column."""
 
     @property
     def positions(self) -> bool:
-        """Whether it depends on the position of the row, or reads others by theirs."""
+        """Whether the formula depends on positions of rows."""
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The columns that it reads by position."""
+        """The columns that the formula reads by position."""
 
     @property
     def is_pure(self) -> bool:
-        """Whether it gives the same for the same values."""
+        """Whether equal inputs give equal results."""
 
     def evaluate(
         self,
@@ -64,11 +64,11 @@ class Computation(Protocol):
 
 
 class RowCondition(Computation, Protocol):
-    """What operators need of a compiled condition."""
+    """The interface of a compiled condition for operators."""
 
     @property
     def calls_users(self) -> bool:
-        """Whether it calls functions of users, which may raise."""
+        """Whether the condition calls functions of users, which may raise."""
 
     def flags(
         self,
@@ -77,7 +77,7 @@ class RowCondition(Computation, Protocol):
         positions: npt.NDArray[Any] | None = None,
         lookup: Lookup | None = None,
     ) -> npt.NDArray[np.bool_]:
-        """Whether it holds, for each of some rows."""
+        """Whether the condition holds, per row."""
 
 
 class TimedFormula:
@@ -126,15 +126,15 @@ class RowPositions:
         self._grows = grows
 
     def evaluate(self, computation: Computation, inputs: Mapping[str, pa.Array], keys: Int64Array) -> pa.Array:
-        """The results for the rows with these keys, which ascend."""
+        """The results for the rows with these ascending keys."""
         return computation.evaluate(inputs, len(keys), *self._arguments(keys))
 
     def flags(self, condition: RowCondition, inputs: Mapping[str, pa.Array], keys: Int64Array) -> npt.NDArray[np.bool_]:
-        """Whether a condition holds, for each of the rows with these keys, which ascend."""
+        """Whether a condition holds, for each of the rows with ascending keys."""
         return condition.flags(inputs, len(keys), *self._arguments(keys))
 
     def _arguments(self, keys: Int64Array) -> tuple[Int64Array, Lookup]:
-        """The positions of rows, and what reads columns by position for them."""
+        """The positions of rows, and the look-up of columns by position."""
         own = self._rows.rank(keys)
 
         def lookup(column: str, positions: np.ndarray[Any, Any]) -> pa.Array:
@@ -158,7 +158,7 @@ class RowPositions:
 
 
 class FormulaView(ColumnView):
-    """A column that is computed from others of the same rows when it is read, some 65,536 rows at a time.
+    """A column that is computed on reading, some 65,536 rows at a time.
 
     Args:
         computation: the formula.
@@ -180,7 +180,10 @@ class FormulaView(ColumnView):
         self._positions = positions
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the inputs and evaluate the formula. Columns of one plan share what they are computed from."""
+        """Read the inputs and evaluate the formula.
+
+        Columns of one plan share the results that they are computed from.
+        """
         found = plan.computed.get(self)
         if found is None:
             if plan.size <= READ_ROWS:
@@ -201,10 +204,10 @@ class FormulaView(ColumnView):
         return self._computation.evaluate(inputs, plan.size)
 
     def piece_end(self, key: int) -> int:
-        """The end of the first piece of an input to end."""
+        """The end of the shortest piece among the inputs."""
         return min((view.piece_end(key) for view in self._views if view.is_frozen), default=MAX_KEY)
 
     def compact(self) -> None:
-        """As the inputs do."""
+        """Compact the inputs."""
         for view in self._views:
             view.compact()

@@ -1,6 +1,6 @@
-"""The tables that formulas make: columns that are computed, chosen or renamed, and rows for which conditions hold.
+"""The tables of formulas: computed, chosen or renamed columns, and filters.
 
-As in :mod:`barrage_server.operations.build`, each function checks its arguments and has the result follow its parent.
+As in :mod:`barrage_server.operations.build`, each function checks its arguments and makes the result follow its parent.
 """
 
 from __future__ import annotations
@@ -36,32 +36,37 @@ __all__ = [
 
 
 def drop_columns(parents: Sequence[Table], columns: Sequence[str], *, name: str | None = None) -> Table:
-    """All columns but some. UnknownColumnError for one that the table lacks."""
+    """All columns except ``columns``.
+
+    Raises:
+        UnknownColumnError: the table lacks a column.
+
+    """
     (table,) = parents
     return _with_columns(table, "drop_columns", layouts.without(table, columns), name)
 
 
 def rename_columns(parents: Sequence[Table], pairs: Sequence[str], *, name: str | None = None) -> Table:
-    """All columns, some under other names: texts such as ``"New = Old"``."""
+    """All columns, some under new names: texts such as ``"New = Old"``."""
     (table,) = parents
     layout = layouts.renamed(table, [rename_pair(pair) for pair in _formulas(pairs)])
     return _with_columns(table, "rename_columns", layout, name)
 
 
 def view(parents: Sequence[Table], formulas: Sequence[str], *, name: str | None = None) -> Table:
-    """The results of formulas, computed when they are read."""
+    """The results of formulas, evaluated when they are read."""
     (table,) = parents
     return _viewed(table, "view", _layout(table, formulas, keeps=False, is_stored=False), name)
 
 
 def update_view(parents: Sequence[Table], formulas: Sequence[str], *, name: str | None = None) -> Table:
-    """The columns of the table, and the results of formulas, computed when they are read."""
+    """All columns and the results of formulas, evaluated when they are read."""
     (table,) = parents
     return _viewed(table, "update_view", _layout(table, formulas, keeps=True, is_stored=False), name)
 
 
 def lazy_update(parents: Sequence[Table], formulas: Sequence[str], *, name: str | None = None) -> Table:
-    """The columns of the table, and the results of formulas, computed when they are read."""
+    """All columns and the results of formulas, evaluated when they are read."""
     (table,) = parents
     return _viewed(table, "lazy_update", _layout(table, formulas, keeps=True, is_stored=False), name)
 
@@ -69,9 +74,9 @@ def lazy_update(parents: Sequence[Table], formulas: Sequence[str], *, name: str 
 def update(
     parents: Sequence[Table], formulas: Sequence[str], *, name: str | None = None, now: Clock | None = None
 ) -> Table:
-    """The columns of the table, and the results of formulas, computed when their inputs change.
+    """All columns and the results of formulas, stored when their inputs change.
 
-    ``now`` gives the time for ``now()``, in nanoseconds since 1970.
+    ``now`` is the clock for ``now()``, in nanoseconds since 1970.
     """
     (table,) = parents
     return _with_results(table, "update", _layout(table, formulas, keeps=True, is_stored=True, now=now), name)
@@ -80,7 +85,10 @@ def update(
 def select(
     parents: Sequence[Table], formulas: Sequence[str] = (), *, name: str | None = None, now: Clock | None = None
 ) -> Table:
-    """The results of formulas, computed when their inputs change; without formulas all columns. See :func:`update`."""
+    """The results of formulas, stored when their inputs change.
+
+    Without formulas, the result has all columns. See :func:`update` for ``now``.
+    """
     (table,) = parents
     if not formulas:
         return _with_columns(table, "select", layouts.without(table, ()), name)
@@ -88,7 +96,7 @@ def select(
 
 
 def where(parents: Sequence[Table], conditions: Sequence[str | Condition], *, name: str | None = None) -> Table:
-    """The rows for which all conditions hold: formulas that give booleans, and trees.
+    """The rows for which all conditions hold, each a boolean formula or a tree.
 
     Raises:
         InvalidRequestError: a condition does not compile, or depends on positions that rows do not keep.
@@ -161,7 +169,7 @@ def _with_results(table: Table, operation: str, layout: Layout, name: str | None
 
 
 def condition_of(table: Table, condition: str | Condition) -> RowCondition:
-    """A condition on the rows of a table, compiled. Raises what :func:`where` does."""
+    """Compile a condition on the rows of a table; raises as :func:`where` does."""
     if not isinstance(condition, str):
         return TreeCondition(condition, table)
     made = compile_condition(condition, {field.name: field.type for field in table.schema}, table.graph.functions)
@@ -175,5 +183,5 @@ def condition_of(table: Table, condition: str | Condition) -> RowCondition:
 
 
 def _grows(table: Table) -> bool:
-    """Whether a row may get others behind it."""
+    """Whether rows may be added behind a row."""
     return table.is_refreshing and not table.traits.is_blink

@@ -1,4 +1,4 @@
-"""Formulas of the lists of values of each group."""
+"""Formulas over the lists of values of each group."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from barrage_server.operations.ranking import Ranking
 __all__ = ["GroupFormula"]
 
 _ROWS: Final = 1 << 18
-"""Rows whose values are in memory at a time, as far as they are of more than one group."""
+"""Rows with values in memory at a time; a single group may be larger."""
 
 
 class GroupFormula(Accumulator):
-    """The result of a formula for each group. It keeps nothing: the rows of the groups that have changed are read.
+    """The result of a formula for each group; no state.
+
+    The rows of changed groups are read again.
 
     Args:
-        formula: the formula, compiled for lists of the columns' types; of those that tell groups apart for one value.
+        formula: the formula, compiled for lists of the columns' types, and for single values of key columns.
         inputs: the columns whose lists it reads, and their numbers.
-        keys: the columns that tell groups apart that it reads, and their numbers among these.
+        keys: the key columns that it reads, and their numbers among the key columns.
 
     Attributes:
         ranking: the rows of each group in the order of their keys; set by the operator, as the others are.
@@ -51,7 +53,7 @@ class GroupFormula(Accumulator):
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """That of the formula."""
+        """The type of the formula's result."""
         return types[0]
 
     @property
@@ -82,7 +84,7 @@ class GroupFormula(Accumulator):
 
 
 def _pieces(lengths: Int64Array) -> Iterator[slice]:
-    """Slices of the groups, each with about ``_ROWS`` rows in all, or of one larger group."""
+    """Slices of the groups, each with about ``_ROWS`` rows, or one large group."""
     ends = np.cumsum(lengths)
     start = 0
     while start < len(lengths):

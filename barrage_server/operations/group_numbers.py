@@ -1,4 +1,4 @@
-"""A table with the numbers of its groups, and the rows of one of these."""
+"""A table with the number of each row's group, and the rows of one group."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _REMEMBERED: Final = 2
 
 
 class GroupNumbers(Operator):
-    """The rows of the input, with the number of the group of each in a last column. It keeps these and the keys.
+    """The input with the number of each row's group in an additional last column.
 
-    A cycle costs the rows added, removed, moved by shifts, and modified in a key column.
+    The state is the numbers and the keys. A cycle costs the rows added, removed, moved by shifts, and modified in a key
+    column.
 
     Args:
         schema: the columns of the input.
-        columns: the numbers of those that have the keys.
+        columns: the numbers of the key columns.
 
     """
 
@@ -60,7 +61,7 @@ class GroupNumbers(Operator):
         return self._outcome(version, TableUpdate.of_added(version.row_set, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Number the groups of rows that are new, or have other keys."""
+        """Number the groups of rows that are new or have other keys."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
@@ -73,7 +74,10 @@ class GroupNumbers(Operator):
         return self._outcome(version, TableUpdate(update.added, update.removed, update.shifted, columns))
 
     def number(self, keys: Sequence[pa.Array], count: int) -> list[int]:
-        """The numbers of the groups of ``count`` keys, which may have no rows. Between two changes, or within one."""
+        """The numbers of the groups of ``count`` keys, which may have no rows.
+
+        It may be called between two changes, or within one.
+        """
         numbers = self._groups.add(keys, count)
         self._rows.counts.reserve(self._groups.count)
         self._rows.gone += int(np.count_nonzero(self._rows.counts.array[numbers] == 0))  # of which no row may ever come
@@ -81,11 +85,14 @@ class GroupNumbers(Operator):
         return found
 
     def size(self, group: int) -> int:
-        """How many rows a group has now."""
+        """The present number of rows of a group."""
         return int(self._rows.counts.array[group])
 
     def divided(self, change: Change) -> DividedUpdate:
-        """A change of the result by group. The same update gives the same object, as the last ones are kept."""
+        """A change of the result by group; the last results are kept.
+
+        The same update gives the same object.
+        """
         for update, divided in self._divided:
             if update is change.update:
                 return divided
@@ -95,11 +102,11 @@ class GroupNumbers(Operator):
 
     @property
     def has_many_dead(self) -> bool:
-        """Whether :meth:`forget` should be called: many groups have lost their rows, or never had any."""
+        """Whether :meth:`forget` is due: many groups have no rows."""
         return self._rows.gone > max(FEW_DEAD, self._groups.count >> 2)
 
     def forget(self, held: Iterable[int]) -> None:
-        """Forget the groups without rows if they are most, but for those that are ``held``."""
+        """Forget the groups without rows, if they are most, except ``held`` groups."""
         self._rows.gone = 0
         is_dead = self._rows.counts.array[: self._groups.count] == 0
         is_dead[list(held)] = False
@@ -112,13 +119,15 @@ class GroupNumbers(Operator):
 
 
 class RowsOfGroup(Operator):
-    """The rows of one group. It keeps row keys and no values; a cycle costs the rows of the group that change.
+    """The rows of one group.
+
+    The state is row keys, and no values. A cycle costs the rows of the group that change.
 
     Args:
         numbers: the operator of the input.
         group: the number of the group.
         version: a version of the input.
-        rows: the rows that the group has in it.
+        rows: the rows of the group in this version.
         keeps_history: whether rows stay readable after they have left, as far as they do in the input.
 
     """
@@ -142,7 +151,7 @@ class RowsOfGroup(Operator):
         return self._rows.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Follow the input from the version that the rows are of."""
+        """Follow the input from the version with the given rows."""
         (version,), begin = inputs, self._begin
         self._begin = None
         if begin is not None and begin.node is not version.node:
@@ -151,7 +160,7 @@ class RowsOfGroup(Operator):
         return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Take the part of the change that is the group's."""
+        """Apply the group's part of the change."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
@@ -159,7 +168,7 @@ class RowsOfGroup(Operator):
         return self._outcome(version, update)
 
     def _after(self, change: Change) -> tuple[RowSet, TableUpdate]:
-        """The rows of the group after a change of the input, and how they have changed."""
+        """The rows of the group after a change of the input, and their update."""
         divided, group = self._numbers.divided(change), self.group
         if group not in divided.groups:
             return self._rows, TableUpdate.empty(len(self.schema))
@@ -179,7 +188,7 @@ class RowsOfGroup(Operator):
 
 
 def rows_of_groups(version: TableVersion, groups: Sequence[int]) -> list[RowSet]:
-    """The rows of each of some groups, which are in ascending order, in a version with the numbers of groups."""
+    """The rows of each of ``groups``, ascending, in a version with group numbers."""
     rows = version.row_set
     parts = [group_numbers(version, part) for part in version.pieces(rows, [len(version.schema) - 1])]
     numbers: Int64Array = np.concatenate([np.zeros(0, np.int64), *parts])

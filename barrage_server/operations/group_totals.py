@@ -1,9 +1,9 @@
-"""Sums of floating-point numbers by group, from which numbers can be taken away again.
+"""Sums of floats by group, from which numbers can be removed again.
 
-A sum is kept as two or three doubles, of which each is what those before it do not hold (some 106 or 159 bits), so that
-what is left after numbers were taken away does not depend on how large those were. The numbers of one change are
-summed without any rounding first, by group: each is split into parts that are multiples of one power of two (Rump,
-Ogita and Oishi, "Accurate floating-point summation", 2008), whose sums are exact.
+A sum is kept as two or three doubles, each of which holds what the ones before it cannot (some 106 or 159 bits). So the
+rest after a removal does not depend on the size of the removed numbers. The numbers of one change are first summed by
+group without any rounding: each is split into parts that are multiples of one power of two (Rump, Ogita and Oishi,
+"Accurate floating-point summation", 2008), whose sums are exact.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPLITTER = float((1 << 27) + 1)
 
 
 class GroupArray:
-    """A number for each group, zero at first.
+    """A number for each group, initially zero.
 
     Args:
         dtype: the type of the numbers.
@@ -41,7 +41,10 @@ class GroupArray:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """The numbers, in the order of the groups. To be used until :meth:`reserve` or :meth:`pack` is called."""
+        """The numbers in the order of groups.
+
+        The array is valid until :meth:`reserve` or :meth:`pack` is called.
+        """
         return self._array.array
 
     @property
@@ -50,13 +53,13 @@ class GroupArray:
         return int(self.array.nbytes)
 
     def reserve(self, count: int) -> None:
-        """Have numbers for ``count`` groups at least."""
+        """Make room for at least ``count`` groups."""
         there = len(self._array.array)
         if count > there:
             self._array.resize(max(count, there + (there >> 1), 16))
 
     def pack(self, living: Int64Array) -> None:
-        """Keep the numbers of the groups ``living``, in ascending order, only; they become the groups from 0.
+        """Keep only the numbers of the groups ``living``, ascending, renumbered from 0.
 
         Groups that came since the last :meth:`reserve` have zero.
         """
@@ -69,6 +72,8 @@ class GroupArray:
 
 class GroupTotals:
     """The sum of the numbers of each group.
+
+    NaN and infinities are counted, so that they can be removed, too.
 
     NaN and infinities are counted apart, so that they can be taken away, too.
 
@@ -92,7 +97,7 @@ class GroupTotals:
         return int(large + sum(part.nbytes for part in self._parts()))
 
     def reserve(self, count: int) -> None:
-        """Have sums for ``count`` groups at least."""
+        """Make room for at least ``count`` groups."""
         self._groups = max(self._groups, count)
         for part in self._parts():
             part.reserve(count)
@@ -100,7 +105,7 @@ class GroupTotals:
             self._large.reserve(count)
 
     def pack(self, living: Int64Array) -> None:
-        """Keep the sums of the groups ``living`` only, which become the groups from 0."""
+        """Keep only the sums of the groups ``living``, renumbered from 0."""
         self._groups = len(living)
         for part in self._parts():
             part.pack(living)
@@ -108,7 +113,7 @@ class GroupTotals:
             self._large.pack(living)
 
     def change(self, groups: Int64Array, places: Int64Array, values: DoubleArray, sign: int) -> None:
-        """Add numbers to sums, or take them away.
+        """Add or remove numbers.
 
         Args:
             groups: the groups concerned, different from each other.
@@ -122,7 +127,10 @@ class GroupTotals:
         self._add(groups, places, -values if sign < 0 else values)
 
     def exchange(self, groups: Int64Array, places: Int64Array, old: DoubleArray, new: DoubleArray) -> None:
-        """Take ``old`` numbers away and add ``new`` ones, of the same places; see :meth:`change`."""
+        """Replace ``old`` numbers by ``new`` ones at the same places.
+
+        See :meth:`change` for the arguments.
+        """
         values = np.concatenate((old, new))
         if np.abs(values).max(initial=0.0) < _LARGE:
             np.negative(old, out=values[: len(old)])
@@ -142,7 +150,10 @@ class GroupTotals:
     def _change_unusual(
         self, groups: Int64Array, places: Int64Array, values: DoubleArray, sign: int
     ) -> tuple[Int64Array, DoubleArray]:
-        """The same for NaN, infinities and large numbers; the places and values of the others, which are left."""
+        """Apply NaN, infinities and large numbers.
+
+        Returns the places and values of the other numbers.
+        """
         finite = np.isfinite(values)
         if not finite.all():
             self._change_others(groups, places[~finite], values[~finite], sign)
@@ -157,7 +168,7 @@ class GroupTotals:
         return places, values
 
     def clear(self, groups: Int64Array) -> None:
-        """Make the sums of ``groups`` zero: they have no numbers left."""
+        """Set the sums of ``groups`` to zero: they have no numbers left."""
         for part in self._parts():
             part.array[groups] = 0
         if self._large is not None:
@@ -179,7 +190,10 @@ class GroupTotals:
         return words[0], words[1]
 
     def sums(self, groups: Int64Array) -> DoubleArray:
-        """The sums of ``groups``: NaN where there is one, or where infinities of both signs meet."""
+        """The sums of ``groups``.
+
+        They are NaN with a NaN, and with infinities of both signs.
+        """
         high, low = self.doubles(groups)
         with np.errstate(over="ignore"):
             found: DoubleArray = high + low
@@ -216,7 +230,10 @@ class GroupTotals:
 
 
 def two_product(first: DoubleArray, second: DoubleArray) -> Doubles:
-    """The products of two doubles each, without rounding, while they are within the range of a double."""
+    """The exact products of doubles, as two doubles each.
+
+    They are exact while they are within the range of a double.
+    """
     result = first * second
     first_high, second_high = _upper_half(first), _upper_half(second)
     first_low, second_low = first - first_high, second - second_high
@@ -233,7 +250,7 @@ def product(first: Doubles, second: Doubles) -> Doubles:
 
 
 def divided(number: Doubles, by: DoubleArray) -> Doubles:
-    """Numbers of two doubles each, divided by doubles."""
+    """Quotients of numbers of two doubles by doubles."""
     high = number[0] / by
     back, rest = two_product(high, by)
     low = ((number[0] - back) - rest + number[1]) / by
@@ -241,7 +258,7 @@ def divided(number: Doubles, by: DoubleArray) -> Doubles:
 
 
 def _plus(words: list[DoubleArray], part: DoubleArray) -> list[DoubleArray]:
-    """Sums of several doubles each, with a double added."""
+    """Add a double to sums of several doubles."""
     found = []
     for word in words:
         total, part = _normal(word, part)
@@ -253,7 +270,7 @@ def _plus(words: list[DoubleArray], part: DoubleArray) -> list[DoubleArray]:
 
 
 def _normal(first: DoubleArray, second: DoubleArray) -> Doubles:
-    """Sums of two doubles each, and what the first does not hold of them (Knuth)."""
+    """Sums of two doubles each, with the rounding error of the first (Knuth)."""
     total = first + second
     shown = total - first
     return total, (first - (total - shown)) + (second - shown)
@@ -266,7 +283,10 @@ def _upper_half(values: DoubleArray) -> DoubleArray:
 
 
 def _exact_sums(places: Int64Array, values: DoubleArray, count: int) -> list[DoubleArray]:
-    """Arrays of ``count`` sums each, whose sum is that of ``values`` by place, without rounding."""
+    """The sums of ``values`` by place, as several arrays of exact parts.
+
+    Each array has ``count`` entries. The sum of the arrays is the sum of the values, without rounding.
+    """
     parts: list[DoubleArray] = []
     bits = int(len(values) + 2).bit_length()
     while len(values):

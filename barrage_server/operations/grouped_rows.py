@@ -25,20 +25,20 @@ from barrage_server.operations.join_columns import key_pieces
 from barrage_server.operations.last_rows import LastRows
 from barrage_server.rowset import RowSet
 
-__all__ = ["Departure", "GroupedRows", "groups_at", "joined", "living_groups"]
+__all__ = ["Departure", "GroupedRows", "forget_dead_groups", "groups_at", "joined", "living_groups"]
 
 FEW_DEAD: Final = 1024
-"""Groups without rows that are kept in any case: a group that comes back finds its number."""
+"""Groups without rows that are always kept: a group that comes back has the same number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
 _FEW_GROUPS: Final = 4
-"""Groups for each row that is counted, up to which all counts are added at once."""
+"""Groups per counted row up to which all counts are added at once."""
 _NUMBER: Final = pa.schema([("number", pa.int64())])
 _NOTHING: Final = np.zeros(0, np.int64)
 
 
 class Departure(NamedTuple):
-    """The rows that have left their groups in a cycle.
+    """The rows that left their groups in a cycle.
 
     Attributes:
         groups: the groups of the rows that were removed, in the order of their keys.
@@ -57,7 +57,9 @@ class Departure(NamedTuple):
 
 
 class GroupedRows:
-    """The group of each row, the number of rows of each group, and on demand the rows of each group.
+    """The group of each row, and on demand the rows of each group.
+
+    The number of rows of each group is counted, too.
 
     A cycle costs the rows added, removed, moved by shifts, and modified in a key column.
 
@@ -113,7 +115,7 @@ class GroupedRows:
         return self._order is None or self._order.is_empty
 
     def start(self, version: TableVersion) -> None:
-        """Take in all rows."""
+        """Add all rows."""
         rows = version.row_set
         self.store.expect(rows)
         parts = self._add(version, rows, None)
@@ -127,7 +129,7 @@ class GroupedRows:
                 self.last.note(own, rows.keys()[order], self.counts.array)
 
     def leave(self, change: Change | None) -> Departure:
-        """Take out the rows that have gone or have other keys, and follow those that shifts have moved.
+        """Remove rows that have gone or have other keys, and move shifted rows.
 
         :meth:`arrive` must be called after it.
         """
@@ -162,7 +164,7 @@ class GroupedRows:
         return Departure(groups, rekeyed, former, slots, was)
 
     def arrive(self, version: TableVersion, added: RowSet, departure: Departure) -> Moves | None:
-        """Take in rows that are new, or have other keys; how the order has changed.
+        """Add rows that are new or have other keys. Returns the moves in the order.
 
         Args:
             version: the version with these rows.
@@ -195,8 +197,12 @@ class GroupedRows:
         return moves
 
     def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
-        """The positions of ``rows`` with these groups in order, how they compare in that order with others, and their
-        codes, as :meth:`codes_of` gives them.
+        """Sort rows by group, then by row key.
+
+        Returns:
+            The positions of ``rows`` in order; a comparison of the sorted rows with others; and the codes of the sorted
+            rows, as :meth:`codes_of` gives them.
+
         """
         del version
         numbers, order = sort_with_positions(numbers)
@@ -210,15 +216,15 @@ class GroupedRows:
         return order, before, (numbers,)
 
     def codes_of(self, keys: Int64Array) -> Codes:
-        """The codes of rows in the order, by their row keys in any order."""
+        """The codes of rows in the order, by row keys in any order."""
         return (self.groups_of(keys),)
 
     def groups_of(self, keys: Int64Array) -> Int64Array:
-        """The groups of rows, by their row keys in any order."""
+        """The groups of rows, by row keys in any order."""
         return numbers_of(self.store.columns[0].read_current(keys))
 
     def rows_of(self, groups: Int64Array) -> RowSet:
-        """The rows of some groups, which are in ascending order."""
+        """The rows of ascending groups."""
         if self.order is None or not len(groups) or not self.order.rows:
             return RowSet.empty()
         first, end = self.bounds(groups)
@@ -227,7 +233,7 @@ class GroupedRows:
         return RowSet.from_keys(self.order.keys_at(self.order.rows.subset(places).keys()))
 
     def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The position in the order of the first row of each group, and that behind its last one."""
+        """The positions in the order at which groups begin and end."""
         assert self.order is not None
         codes = OrderCodes((groups,), self.codes_of)
         first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others), codes)
@@ -239,7 +245,7 @@ class GroupedRows:
         return self.order.keys_at(self.order.rows.select(places))
 
     def pack(self, rows: RowSet, living: Int64Array) -> None:
-        """Take over the new numbers of the groups ``living``, for all ``rows`` that can be read."""
+        """Apply the new numbers of the groups ``living``, for all readable ``rows``."""
         self.counts.pack(living)
         if self.last is not None:
             self.last.pack(living)
@@ -254,7 +260,7 @@ class GroupedRows:
                 self.store.columns[0].write(part, numbers, None)
 
     def drop_before(self, rows: RowSet) -> None:
-        """Forget where rows were whose keys come before all ``rows``."""
+        """Forget the places of rows whose keys come before all ``rows``."""
         if rows and rows.first_key >> _BLOCK_BITS > self._dropped:
             self._dropped = rows.first_key >> _BLOCK_BITS
             self.store.columns[0].drop_before(self._dropped << _BLOCK_BITS)
@@ -262,7 +268,7 @@ class GroupedRows:
                 self._order.drop_before(self._dropped << _BLOCK_BITS)
 
     def _wait(self, keys: Int64Array, groups: Int64Array, behind: Int64Array) -> bool:
-        """Whether rows that have come need no place in the order for now.
+        """Whether new rows need no place in the order for now.
 
         Args:
             keys: their row keys, in order.
@@ -274,10 +280,10 @@ class GroupedRows:
         return False
 
     def _settle(self, version: TableVersion) -> None:
-        """Take rows that wait into the order. They are in ``version`` as they came."""
+        """Put waiting rows into the order. They are in ``version`` as they came."""
 
     def _add(self, version: TableVersion, rows: RowSet, undo: Undo | None) -> Iterator[Int64Array]:
-        """Count ``rows`` in their groups, which are written and given part by part."""
+        """Count ``rows`` in their groups, and write and yield these, part by part."""
         for part, keys in key_pieces(version, rows, self._columns, self._types):
             numbers = self._groups.add(keys, part.size)
             self.store.columns[0].write(part, pa.array(numbers), undo)
@@ -292,7 +298,9 @@ class GroupedRows:
 
 
 def living_groups(groups: GroupIndex, living: npt.NDArray[np.bool_], rows: int, past: int = 0) -> Int64Array | None:
-    """The groups to keep, if most others are to be forgotten; ``None`` if that is not worth its cost.
+    """The groups to keep if the others should be forgotten, or ``None``.
+
+    It is ``None`` if most groups are alive, or if the renumbering is not worth its cost.
 
     Args:
         groups: the groups.
@@ -307,13 +315,37 @@ def living_groups(groups: GroupIndex, living: npt.NDArray[np.bool_], rows: int, 
     return np.flatnonzero(living)
 
 
+def forget_dead_groups(
+    groups: GroupIndex, left: GroupedRows, right: GroupedRows, left_rows: RowSet, right_rows: RowSet
+) -> Int64Array | None:
+    """Renumber the groups that have rows on either side, when most have none.
+
+    Returns:
+        The former numbers of these groups, ascending; ``None`` if they keep their numbers.
+
+    """
+    count = groups.count
+    if left.gone + right.gone <= max(FEW_DEAD, count >> 2):
+        return None
+    left.gone = right.gone = 0
+    for each in (left, right):
+        each.counts.reserve(count)
+    are_living = (left.counts.array[:count] > 0) | (right.counts.array[:count] > 0)
+    living = living_groups(groups, are_living, left_rows.size + right_rows.size)
+    if living is not None:
+        groups.pack(living)
+        left.pack(left_rows, living)
+        right.pack(right_rows, living)
+    return living
+
+
 def groups_at(
     groups: GroupIndex, version: TableVersion, rows: RowSet, columns: Sequence[int], types: Sequence[pa.DataType]
 ) -> Int64Array:
-    """The groups of rows by their key values in a version; -1 where there is none."""
+    """The groups of rows by their key values in a version; -1 without a group."""
     return joined([groups.find(keys, part.size) for part, keys in key_pieces(version, rows, columns, types)])
 
 
 def joined(parts: Sequence[Int64Array]) -> Int64Array:
-    """The numbers of all parts, of which there may be none."""
+    """The numbers of all parts, if any."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else _NOTHING

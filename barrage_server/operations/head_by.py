@@ -28,7 +28,9 @@ _NOTHING: Final = Moves.of(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty())
 
 
 class HeadBy(Operator):
-    """Keeps the order of all rows by group, and which of them are the first or last ones; no values.
+    """The first or last rows of each group, group by group.
+
+    The state is the order of all rows by group; no values.
 
     The rows of a group are together, and groups in the order in which they have appeared. A cycle costs the rows added,
     removed, moved by shifts, and modified in a key column, and the rows of the result in their groups.
@@ -64,14 +66,14 @@ class HeadBy(Operator):
         return self._groups.nbytes + self._members.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Take in all rows."""
+        """Add all rows."""
         (version,) = inputs
         self._members.start(version)
         self._rows = self._chosen(*self._bounds(np.arange(self._groups.count, dtype=np.int64)))
         return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Put the rows that have changed into their groups, and choose anew in these."""
+        """Put changed rows into their groups, and choose rows of these groups again."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
@@ -99,12 +101,12 @@ class HeadBy(Operator):
         return self._outcome(version, own)
 
     def _bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The positions of the first row of each group, and of that behind its last one; of groups with rows."""
+        """The positions at which groups with rows begin and end."""
         first, end = self._members.bounds(groups)
         return first[first < end], end[first < end]
 
     def _chosen(self, first: Int64Array, end: Int64Array) -> RowSet:
-        """The rows of the result among those of some groups, at the positions from ``first`` up to ``end``."""
+        """The rows of the result in groups at positions ``first`` to ``end``."""
         if not self._most or not len(first):
             return RowSet.empty()
         rows = np.minimum(end - first, self._most)
@@ -112,7 +114,7 @@ class HeadBy(Operator):
         return self._order.rows.subset(RowSet.from_ranges(first, first + rows - 1))
 
     def _spans(self, first: Int64Array, end: Int64Array) -> RowSet:
-        """The keys from the first to the last row of some groups, which are at these positions."""
+        """The keys from the first to the last row of groups at these positions."""
         rows = self._order.rows
         return RowSet.from_ranges(rows.select(first), rows.select(end - 1)) if len(first) else RowSet.empty()
 
@@ -139,7 +141,7 @@ class HeadBy(Operator):
 def head_by(
     parents: Sequence[Table], rows: int, by: Sequence[str], *, from_end: bool = False, name: str | None = None
 ) -> Table:
-    """The first rows of each group of rows that are equal in the columns ``by``, or the last ones.
+    """The first or last ``rows`` rows of each group of rows that are equal in ``by``.
 
     Raises:
         InvalidRequestError: ``rows`` is no number of rows, or the result would have a column twice.

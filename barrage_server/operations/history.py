@@ -9,7 +9,12 @@ __all__ = ["readable_with"]
 
 
 def readable_with(readable: RowSet, rows: RowSet, version: TableVersion) -> RowSet:
-    """The rows of a result that can be read, when it has ``rows`` of an input whose keys are never used again.
+    """The readable rows of a result, whose input never reuses row keys.
+
+    Args:
+        readable: the rows that were readable before.
+        rows: the present rows of the result.
+        version: the input.
 
     Args:
         readable: those that could be read before.

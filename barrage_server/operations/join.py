@@ -1,4 +1,4 @@
-"""The rows of one table, with columns of the row of another one that has the same key."""
+"""The joins that add columns of the row with the same key."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from barrage_server.engine.redirected import numbers_of, pick
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, KeyMismatchError
 from barrage_server.operations.checks import pair
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, join_keys
 from barrage_server.operations.result import make
 from barrage_server.operations.right_rows import NO_ROW, ChosenRows, OnlyRows, RightRows, key_of_group
 from barrage_server.operations.row_places import RowPlaces
 from barrage_server.operations.traits import of_columns, route_of
-from barrage_server.plan.operation import NaturalJoinType
-from barrage_server.rowset import MAX_KEY
+from barrage_server.plan.joins import NaturalJoinType
 
 __all__ = ["JoinedView", "NaturalJoin", "exact_join", "natural_join"]
 
 
-class JoinedView(ColumnView):
-    """A column of the right table, for the rows of the left one; null where there is no right row.
+class JoinedView(GatheredView):
+    """A column of the right table for the left rows; null without a right row.
 
     Args:
         view: the column.
@@ -40,38 +40,27 @@ class JoinedView(ColumnView):
 
     """
 
-    __slots__ = ("_groups", "_rights", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_groups", "_rights")
 
     def __init__(self, view: ColumnView, groups: ColumnView, rights: ColumnView) -> None:
-        self.type = view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, groups, rights)
         self._groups = groups
         self._rights = rights
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Find the right rows, read them in their order, and put their values where they belong."""
+        """Read the right rows in their order, and put values in their places."""
         known = plan.in_source
         if known is None or known[0] is not self._groups:
             (rows,) = pick([self._rights], numbers_of(self._groups.read(plan)))
             known = plan.in_source = (self._groups, RowPlaces.of(numbers_of(rows)))
         return known[1].read(self._view)
 
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """As the column and the maps do."""
-        for view in (self._view, self._groups, self._rights):
-            view.compact()
-
 
 class NaturalJoin(Operator):
-    """Keeps the group of each left row, the right row of each group, and the left rows by group once the right ticks.
+    """The left rows with columns of the right row that has the same key.
 
-    A cycle costs the rows that change on both sides, and the left rows of the keys whose right row has changed.
+    The state is the group of each left row, and the right row of each group; if the right table ticks, the left rows by
+    group, too. A cycle costs the rows that change on both sides, and the left rows of keys whose right row has changed.
 
     Args:
         left: the columns of the left input.
@@ -117,7 +106,10 @@ class NaturalJoin(Operator):
         return self._groups.nbytes + self._left.nbytes + self._right.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Find the right row of each group, then the group of each left row: right keys are fewer, often in order."""
+        """Find the right row of each group, then the group of each left row.
+
+        The right keys come first, since they are fewer, and often in order.
+        """
         left, right = inputs
         self._right.start(right)
         self._left.start(left)
@@ -128,7 +120,7 @@ class NaturalJoin(Operator):
         return self._outcome(left, right, TableUpdate.of_added(left.row_set, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Follow the left rows that have changed, and the left rows of right ones that have."""
+        """Follow changed left rows, and the left rows of changed right rows."""
         (left_change, right_change), (left, right) = changes, inputs
         update = TableUpdate.empty(len(left.schema)) if left_change is None else left_change.update
         departure = self._left.leave(left_change)
@@ -163,7 +155,7 @@ class NaturalJoin(Operator):
             )
 
     def _pack(self, left: TableVersion, right: TableVersion) -> None:
-        """Number the groups that have rows anew, when most have none."""
+        """Renumber the groups that have rows, when most have none."""
         count = self._groups.count
         if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):  # a look at all groups, once for these
             return
@@ -195,7 +187,7 @@ def natural_join(
     name: str | None = None,
     exact: bool = False,
 ) -> Table:
-    """The rows of the first table, with columns of the row of the second one that has the same key.
+    """The first table with columns of the row of the second with the same key.
 
     Args:
         parents: the left and the right table.
@@ -237,5 +229,8 @@ def natural_join(
 
 
 def exact_join(parents: Sequence[Table], on: Sequence[str], joins: Sequence[str], *, name: str | None = None) -> Table:
-    """The same, if each left row has a right one; otherwise it fails. Raises what :func:`natural_join` does."""
+    """A natural join that fails for a left row without a right row.
+
+    Raises what :func:`natural_join` does.
+    """
     return natural_join(parents, on, joins, name=name, exact=True)

@@ -1,4 +1,4 @@
-"""Which columns a join compares, and which ones it adds."""
+"""The columns that a join compares, and the columns that it adds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AddedColumns:
 
 
 def join_keys(left: Table, right: Table, pairs: Sequence[tuple[str, str]], what: str = "on") -> JoinKeys:
-    """The columns that are compared, by pairs of their names; ``what`` is the argument that has them.
+    """Find the columns to compare, by pairs of names in the argument ``what``.
 
     Raises:
         UnknownColumnError: a table lacks a column.
@@ -69,7 +69,12 @@ def join_keys(left: Table, right: Table, pairs: Sequence[tuple[str, str]], what:
 
 
 def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field) -> pa.Field:
-    """The left column with the type that both are compared in; InvalidRequestError if they cannot be compared."""
+    """The left column with the type in which both columns are compared.
+
+    Raises:
+        InvalidRequestError: the columns cannot be compared.
+
+    """
     if mine.type == theirs.type:
         return pa.field(mine.name, mine.type)
     if {mine.type, theirs.type} == {pa.string(), pa.large_string()}:
@@ -82,7 +87,9 @@ def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field
 
 
 def added_columns(left: Table, right: Table, joins: Sequence[str], others: Sequence[str]) -> AddedColumns:
-    """The columns of the right table that ``joins`` names, as ``"price"`` or ``"last = price"``; ``others`` if empty.
+    """The right columns named by ``joins``, or by ``others`` if ``joins`` is empty.
+
+    Entries of ``joins`` are ``"price"`` or ``"last = price"``.
 
     Raises:
         UnknownColumnError: the right table lacks a column.
@@ -108,7 +115,10 @@ def added_columns(left: Table, right: Table, joins: Sequence[str], others: Seque
 def key_pieces(
     version: TableVersion, rows: RowSet, columns: Sequence[int], types: Sequence[pa.DataType]
 ) -> Iterator[tuple[RowSet, list[pa.Array]]]:
-    """The keys of some rows, some ten thousand at a time, in the types that they are compared in."""
+    """The keys of rows, piece by piece, in the types in which they are compared.
+
+    A piece has some ten thousand rows.
+    """
     for part in version.pieces(rows, columns):
         read = version.read(part, columns)
         yield (

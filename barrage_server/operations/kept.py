@@ -1,4 +1,4 @@
-"""Smallest, largest, first and last values of groups whose rows never leave: one value for each group is enough."""
+"""Extremes, first and last values of groups whose rows never leave."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ __all__ = ["KEPT", "Kept"]
 
 
 class Kept(Accumulator):
-    """The value of the first or last row of each group in an order, for rows that are only ever added.
+    """The first or last row's value of each group whose rows are only added.
+
+    One value for each group is enough.
 
     Args:
-        types: the types of the column, and of those that rows are ordered by.
+        types: the types of the column, and of the columns that rows are ordered by.
         by_value: whether rows are ordered by the column itself, of which null is left out and NaN wins.
         from_end: whether the last row counts, and not the first one.
 
@@ -53,12 +55,12 @@ class Kept(Accumulator):
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """That of the column."""
+        """The type of the column."""
         return types[0]
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
-        """Which groups have a value, and which NaN."""
+        """Masks of the groups that have a value, and of those that have NaN."""
         return self._has, self._has_nan
 
     @property
@@ -67,19 +69,19 @@ class Kept(Accumulator):
         return super().nbytes + self._store.nbytes
 
     def reserve(self, count: int) -> None:
-        """Have room for ``count`` groups at least."""
+        """Make room for at least ``count`` groups."""
         super().reserve(count)
         self._count = max(self._count, count)
 
     def pack(self, living: Int64Array) -> None:
-        """Keep the groups ``living`` only, which become the groups from 0."""
+        """Keep only the groups ``living``, renumbered from 0."""
         super().pack(living)
         pack_rows(self._store, living, self._count)
         self._store.views()  # nothing reads the values as they were
         self._count = len(living)
 
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Compare the rows with what there is."""
+        """Compare the rows with the present values."""
         if sign < 0:
             raise InvalidRequestError("A table that was to keep its rows as they are has changed some, or lost them.")
         if self._by_value:
@@ -97,7 +99,7 @@ class Kept(Accumulator):
         self._keep(groups[some], [take(column, chosen) for column in columns])
 
     def _chosen(self, places: Int64Array, columns: Sequence[pa.Array], count: int) -> Int64Array:
-        """For each of the ``count`` places that rows have the position of the row that counts, or -1."""
+        """The row that counts at each of ``count`` places, or -1."""
         codes = [code_of(columns[number]) for number in self._columns]
         rows = np.arange(len(places), dtype=np.int64)
         code = codes[0] if len(codes) == 1 else None
@@ -114,7 +116,7 @@ class Kept(Accumulator):
         return found
 
     def _keep(self, groups: Int64Array, columns: Sequence[pa.Array]) -> None:
-        """Take over the rows, one for each of some groups in ascending order, that replace those that are there."""
+        """Store rows, one for each of ascending groups, that replace present ones."""
         has = self._has.array[groups]
         new, old = np.flatnonzero(~has), np.flatnonzero(has)
         old = old[self._replaces(groups[old], [take(columns[number], old) for number in self._columns])]
@@ -129,7 +131,7 @@ class Kept(Accumulator):
                 column.collect(living, undo)
 
     def _replaces(self, groups: Int64Array, columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-        """Which rows come before those that are there, or not before them if the last one counts."""
+        """Which rows take the place of the present rows of their groups."""
         if not columns:
             return np.full(len(groups), self._from_end)
         stored = [self._store.columns[number].read_current(groups) for number in self._columns]
@@ -137,7 +139,7 @@ class Kept(Accumulator):
         return ~before if self._from_end else before
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The values; null where there are none."""
+        """The values; null for groups without one."""
         has, has_nan = self._has.array[groups], self._has_nan.array[groups]
         values = to_storage(self._store.columns[0].read_current(groups[has]))
         places = np.full(len(groups), len(values), np.int64)

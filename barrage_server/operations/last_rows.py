@@ -1,4 +1,7 @@
-"""The last rows of each group in an order, by which rows that are appended find their places without a search."""
+"""The last rows of each group in an order.
+
+By these, appended rows find their places without a search.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from barrage_server.operations.nearest_rows import NearestRows
 __all__ = ["LastRows"]
 
 _MOST_RECENT = 1 << 17
-"""Rows that are kept apart from the others at most, until the next ones come."""
+"""New rows kept for :meth:`LastRows.behind` until the next change, at most."""
 _MOST = np.uint64((1 << 64) - 1)
 
 
@@ -23,7 +26,6 @@ class LastRows:
     Rows are in the order of their groups, then of the codes of their stamps if they have some, then of their row keys.
     Codes are those of :func:`~barrage_server.operations.ordering.rough_codes`: equal ones are of equal stamps, but for
     the smallest and the largest.
-
     """
 
     def __init__(self) -> None:
@@ -38,16 +40,16 @@ class LastRows:
         return self._keys.nbytes + self._codes.nbytes + recent
 
     def behind(self, codes: Codes, *, or_equal: bool) -> tuple[Int64Array, Int64Array]:
-        """For each of some things the keys of the rows before and behind it, if they are known.
+        """The keys of the rows before and behind given things, where known.
 
-        Those of things behind the last rows are, and among the rows that have come since the former last ones.
+        They are known for things behind the last rows, and among the rows that have come since the former last rows.
 
         Args:
             codes: their groups, and the codes of their stamps.
             or_equal: whether a row with an equal stamp is before them.
 
         Returns:
-            The row before each, -1 if it is not known; and the next one of the group, or -1.
+            The row before each, or -1 if it is not known; and the next row of the group, or -1.
 
         """
         before = self.before(codes, or_equal=or_equal)
@@ -68,7 +70,7 @@ class LastRows:
         return before, behind
 
     def before(self, codes: Codes, keys: Int64Array | None = None, *, or_equal: bool = False) -> Int64Array:
-        """For each of some things the key of the last row of its group, if that comes before it; else -1.
+        """The key of the group's last row, if it comes before a thing; otherwise -1.
 
         Args:
             codes: their groups, and the codes of their stamps.
@@ -87,7 +89,7 @@ class LastRows:
         return np.where(is_before, last, -1)
 
     def note(self, codes: Codes, keys: Int64Array, counts: npt.NDArray[np.int64]) -> Int64Array:
-        """Take note of rows that have come.
+        """Record new rows.
 
         Args:
             codes: their groups and the codes of their stamps, in order.
@@ -115,7 +117,7 @@ class LastRows:
         return unknown
 
     def _with_former(self, codes: Codes, keys: Int64Array) -> tuple[Codes, Int64Array] | None:
-        """Rows that come behind the last ones of their groups, and these before them."""
+        """Rows that come behind the last ones of their groups, after these."""
         former = self.before(codes, keys)
         unclear = self._are_unclear(codes)
         if unclear.any():
@@ -131,7 +133,7 @@ class LastRows:
         return (whole[0], whole[1]), whole[2]
 
     def _are_unclear(self, codes: Codes) -> npt.NDArray[np.bool_]:
-        """Whether codes do not tell between things and the last rows of their groups."""
+        """Which codes cannot tell things from the last rows of their groups."""
         if len(codes) == 1:
             return np.zeros(len(codes[0]), np.bool_)
         mine = codes[1]
@@ -139,28 +141,28 @@ class LastRows:
         return found
 
     def learn(self, codes: Codes, keys: Int64Array) -> None:
-        """These rows are the last ones of their groups."""
+        """Record rows as the last ones of their groups."""
         self._reserve(codes[0])
         self._keys.array[codes[0]] = keys + 1
         if len(codes) > 1:
             self._codes.array[codes[0]] = codes[1]
 
     def forget(self, groups: Int64Array, keys: Int64Array) -> None:
-        """Rows leave their groups."""
+        """Remove rows from their groups."""
         self._reserve(groups)
         if len(groups):
             self._recent = None
         self._keys.array[groups[self._keys.array[groups] == keys + 1]] = 0
 
     def shift(self, groups: Int64Array, before: Int64Array, after: Int64Array) -> None:
-        """Rows have other keys."""
+        """Give rows new keys."""
         self._reserve(groups)
         self._recent = None
         mine = self._keys.array[groups] == before + 1
         self._keys.array[groups[mine]] = after[mine] + 1
 
     def pack(self, living: Int64Array) -> None:
-        """The groups ``living`` become those from 0."""
+        """Keep only the groups ``living``, renumbered from 0."""
         self._recent = None
         self._keys.pack(living)
         self._codes.pack(living)

@@ -1,4 +1,4 @@
-"""Which columns a result has: from formulas, and from names of columns."""
+"""The columns of a result, by formulas or by names of columns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MOST_FORMULAS: Final = 10_000
 
 
 def without(table: Table, names: Iterable[str]) -> Layout:
-    """All columns but those with these names."""
+    """All columns except those with these names."""
     wanted = tuple(names)
     dropped = set(known_columns(table, wanted, "cols")) if wanted else set()
     return _of_places(table, [(name, place) for name, place in _places(table).items() if place not in dropped])
 
 
 def renamed(table: Table, pairs: Sequence[tuple[str, str]]) -> Layout:
-    """All columns, some under other names: pairs of the new name and the old one. Renaming happens all at once."""
+    """All columns, some renamed at once by pairs of the new and the old name."""
     known = _places(table)
     news: dict[int, str] = {}
     for new, old in pairs:
@@ -45,7 +45,7 @@ def renamed(table: Table, pairs: Sequence[tuple[str, str]]) -> Layout:
 def of_formulas(
     table: Table, assignments: Sequence[tuple[str, str]], compiled: Compile, *, keeps: bool, is_stored: bool
 ) -> Layout:
-    """The results of formulas; with ``keeps``, all columns of the table, and those.
+    """The results of formulas, with ``keeps`` beside all columns of the table.
 
     Args:
         table: the table.
@@ -88,7 +88,7 @@ def of_formulas(
 
 
 def has_positions(table: Table) -> bool:
-    """Whether the rows of a table keep their positions for as long as they are there."""
+    """Whether rows keep their positions for as long as they are in the table."""
     return not table.is_refreshing or table.traits.append_only or table.traits.is_blink
 
 

@@ -1,4 +1,4 @@
-"""Literals of conditions, as values of the types that columns are compared in."""
+"""Literals of conditions, as values in the types of comparisons."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST_TEXT: Final = 10_000
 """Characters of a text."""
 _DIGITS: Final = re.compile(r"-?([0-9]{1,76})(?:\.([0-9]{1,76}))?", re.ASCII)
 _MOST_DIGITS: Final = 76
-"""Of decimals."""
+"""Digits of a decimal."""
 _MILLISECONDS_OF_DAY: Final = 86_400_000
 _UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def literal_of(name: str, data_type: pa.DataType, value: Any) -> tuple[pa.DataType, Any]:
-    """The type to compare a column in, and a value of it.
+    """The type to compare a column in, and the literal as a value of it.
 
     Args:
         name: the column.
@@ -73,7 +73,7 @@ def literal_of(name: str, data_type: pa.DataType, value: Any) -> tuple[pa.DataTy
 
 
 def number_of(text: str, data_type: pa.DataType) -> float | None:
-    """The number that a text is, for a column that may have it."""
+    """The number that a text is, if a column of the type may have it."""
     try:
         if pat.is_integer(data_type):
             return int(text) if len(text) < 30 else None
@@ -84,7 +84,7 @@ def number_of(text: str, data_type: pa.DataType) -> float | None:
 
 
 def checked_text(value: Any) -> str:
-    """The text ``value``.
+    """Check a text of a condition, and return it.
 
     Raises:
         InvalidRequestError: it is none, or cannot be written as UTF-8.
@@ -103,13 +103,13 @@ def checked_text(value: Any) -> str:
 
 
 def holds(data_type: pa.DataType, number: Fraction) -> bool:
-    """Whether a number is a value of a type of integers."""
+    """Whether a number is a value of an integer type."""
     low, high = bounds(data_type)
     return number.denominator == 1 and low <= number <= high
 
 
 def bounds(data_type: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest value of a type of integers."""
+    """The least and the greatest value of an integer type."""
     info = np.iinfo(data_type.to_pandas_dtype())
     return int(info.min), int(info.max)
 

@@ -1,4 +1,4 @@
-"""The rows of each group as lists, whose values are read from the columns of the input."""
+"""The rows of each group as lists, with values read from the input."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
 from barrage_server.operations.accumulators import Accumulator
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
-from barrage_server.rowset import MAX_KEY, RowSet
+from barrage_server.rowset import RowSet
 from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["GroupView", "Listed", "Members", "lists_of", "ranges_of"]
 
 _STEPS: Final = 16
-"""Rows that are read in the time that a search for a group takes."""
+"""Rows that can be read in the time of one binary search for a group."""
 _BLOCK: Final = 1 << 16
 
 
 class Members:
-    """The rows of each group in one version. It never changes.
+    """The rows of each group in one version; immutable.
 
     Args:
-        places: the places of rows in an order by group, then by key.
-        keys: the key of the row in each place.
+        places: the slots of rows in an order by group, then by key.
+        keys: the row key in each slot.
         groups: the group of each row, by its key.
 
     """
@@ -44,7 +45,7 @@ class Members:
         self._groups = groups
 
     def of(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The keys of the rows of some groups, group by group, and how many rows each has.
+        """The keys of the rows of groups, group by group, and the size of each group.
 
         Args:
             groups: the groups, ascending.
@@ -57,7 +58,7 @@ class Members:
         return self._keys_at(ranges_of(first, lengths)), lengths
 
     def parts_of(self, groups: Int64Array, first: Int64Array, lengths: Int64Array) -> Int64Array:
-        """The keys of some of the rows of groups, which may repeat.
+        """The keys of ranges of rows within groups, which may repeat.
 
         Args:
             groups: the groups, in any order.
@@ -71,7 +72,7 @@ class Members:
         return self._keys_at(ranges_of(begin, lengths))
 
     def compact(self) -> None:
-        """As the maps do."""
+        """Compact the maps."""
         self._keys.compact()
         self._groups.compact()
 
@@ -82,7 +83,7 @@ class Members:
         return numbers_of(pick([self._groups], self._keys_at(positions))[0])
 
     def _positions(self, bounds: Int64Array) -> Int64Array:
-        """The position of the first row of each of the groups ``bounds``, ascending, or of those behind it."""
+        """The position of the first row at or behind each of ascending groups."""
         if not len(bounds):
             return bounds
         low, high = self._searched(bounds[[0, -1]], 0, self._places.size).tolist()
@@ -93,7 +94,7 @@ class Members:
         return np.searchsorted(groups, bounds).astype(np.int64) + int(low)
 
     def _searched(self, bounds: Int64Array, start: int, end: int) -> Int64Array:
-        """The same by a binary search from the position ``start`` up to ``end``."""
+        """Find positions by binary search from ``start`` to ``end``."""
         low, high = np.full(len(bounds), start), np.full(len(bounds), end)
         while len(open_ := np.flatnonzero(low < high)):
             middle = (low[open_] + high[open_]) >> 1
@@ -103,8 +104,8 @@ class Members:
         return low
 
 
-class GroupView(ColumnView):
-    """A column of the input, as a list of its values in the rows of each group.
+class GroupView(GatheredView):
+    """A column of the input, as a list of its values for each group.
 
     Args:
         view: the column.
@@ -112,17 +113,14 @@ class GroupView(ColumnView):
 
     """
 
-    __slots__ = ("_members", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_members",)
 
     def __init__(self, view: ColumnView, members: Members) -> None:
-        self.type = pa.list_(view.type)
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, members, data_type=pa.list_(view.type))
         self._members = members
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Find the rows, read them in their order, and cut them into lists."""
+        """Find the rows, read them in their order, and divide them into lists."""
         known = plan.in_source
         if known is None or known[0] is not self._members:
             keys, lengths = self._members.of(plan.keys)
@@ -130,18 +128,12 @@ class GroupView(ColumnView):
         inner, places, lengths = known[1]
         return lists_of(take(self._view.read(inner), places), lengths)
 
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """As the column and the maps do."""
-        self._view.compact()
-        self._members.compact()
-
 
 class Listed(Accumulator):
-    """All values of a column, as they are in the input. It keeps nothing: its column is a :class:`GroupView`."""
+    """All values of a column, as lists; no state.
+
+    The column of results is a :class:`GroupView`.
+    """
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
@@ -154,15 +146,15 @@ class Listed(Accumulator):
         return ()
 
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """Not asked for: they are read from the input."""
+        """Never called: the lists are read from the input."""
         raise NotImplementedError
 
 
 def lists_of(values: pa.Array, lengths: Int64Array) -> pa.Array:
-    """Values in lists of these lengths.
+    """Divide values into lists of these lengths.
 
     Raises:
         LimitError: they are too many for one array.
@@ -179,5 +171,5 @@ def lists_of(values: pa.Array, lengths: Int64Array) -> pa.Array:
 
 
 def ranges_of(starts: Int64Array, lengths: Int64Array) -> Int64Array:
-    """The numbers from each start on, as many as ``lengths`` says."""
+    """The concatenated ranges of ``lengths`` numbers from ``starts``."""
     return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))

@@ -26,7 +26,7 @@ BLOCK_BITS: Final = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """The part of the key space of each table.
+    """The blocks of the key space, one for each table.
 
     Attributes:
         firsts: the first key of each, ascending.
@@ -39,7 +39,12 @@ class Blocks:
 
     @classmethod
     def of_sizes(cls, sizes: Sequence[int]) -> Blocks:
-        """Blocks behind each other. LimitError when the key space is too small."""
+        """Consecutive blocks.
+
+        Raises:
+            LimitError: they exceed the key space.
+
+        """
         firsts, end = [], 0
         for size in sizes:
             firsts.append(end)
@@ -57,12 +62,15 @@ class Blocks:
         return cls.of_sizes([size_for(version.row_set, 0) for version in versions])
 
     def reaching(self, versions: Sequence[TableVersion]) -> Blocks:
-        """These, or with larger ones for the tables that have outgrown theirs."""
+        """The same blocks, or larger ones for tables that have outgrown theirs."""
         sizes = [size_for(version.row_set, size) for version, size in zip(versions, self.sizes, strict=True)]
         return self if tuple(sizes) == self.sizes else Blocks.of_sizes(sizes)
 
     def split(self, rows: RowSet) -> list[tuple[int, RowSet]]:
-        """The rows by the numbers of their tables, with their keys there; without tables that have none."""
+        """The rows by the number of their table, with their keys in the table.
+
+        Tables without rows are left out.
+        """
         if not rows:
             return []
         low = int(np.searchsorted(self.firsts, rows.first_key, "right")) - 1
@@ -77,7 +85,7 @@ class Blocks:
 
 
 class BlockView(ColumnView):
-    """A column whose values are in columns of several tables, each with a block of the key space.
+    """A column composed of columns of several tables, each in its block of keys.
 
     Args:
         views: the columns, of one type.
@@ -95,7 +103,7 @@ class BlockView(ColumnView):
         self._blocks = blocks
 
     def replaced(self, views: Mapping[int, ColumnView]) -> BlockView:
-        """The same column with others of some tables, by their places, such as those of later versions."""
+        """The same column with other views of some tables, by their places."""
         made: BlockView = object.__new__(BlockView)
         made.type, made.is_frozen, made.depth, made._blocks = self.type, self.is_frozen, self.depth, self._blocks
         changed = list(self._views)
@@ -105,7 +113,7 @@ class BlockView(ColumnView):
         return made
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the rows of each table by the keys that they have there."""
+        """Read the rows of each table by their keys in the table."""
         known = plan.in_source
         if known is None or known[0] is not self._blocks:
             parts = [(number, ReadPlan.from_row_set(rows)) for number, rows in self._blocks.split(plan.rows)]
@@ -119,16 +127,16 @@ class BlockView(ColumnView):
         return min(self._views[number].piece_end(key - first) + first, first + self._blocks.sizes[number] - 1)
 
     def compact(self) -> None:
-        """As the columns do."""
+        """Compact the columns."""
         for view in self._views:
             view.compact()
 
 
 class Merge(Operator):
-    """The rows of the first input, then those of the second, and so on. It keeps row keys and no values.
+    """The rows of the inputs, one input after the other.
 
-    A cycle costs the rows that change in the inputs. The rows of an input that outgrows its block, which at least
-    doubles then, shift those of the inputs behind it.
+    The state is row keys, and no values. A cycle costs the rows that change in the inputs. When an input outgrows its
+    block, the block at least doubles, and the rows of the following inputs shift.
 
     Args:
         schema: the columns of the result.
@@ -145,7 +153,7 @@ class Merge(Operator):
         self._rows = RowSet.empty()
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Put the rows of the inputs behind each other."""
+        """Concatenate the rows of the inputs."""
         self._blocks = Blocks.around(inputs)
         self._rows = RowSet.union_all(
             version.row_set.shift(first) for version, first in zip(inputs, self._blocks.firsts, strict=True)
@@ -153,7 +161,7 @@ class Merge(Operator):
         return self._outcome(inputs, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Put the updates of the inputs behind each other."""
+        """Concatenate the updates of the inputs."""
         before, after = self._blocks, self._blocks.reaching(inputs)
         added, removed, modified = [], [], [[RowSet.empty()] for _ in self.schema]
         shifts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -193,7 +201,7 @@ class Merge(Operator):
 
 
 def size_for(rows: RowSet, size: int) -> int:
-    """The size of a block for ``rows``: the present one, or one with as much room again."""
+    """The present size of a block, or twice the size that ``rows`` need."""
     needed = rows.last_key + 1 if rows else 0
     if needed <= size:
         return max(size, 1 << BLOCK_BITS)

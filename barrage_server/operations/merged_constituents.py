@@ -1,4 +1,4 @@
-"""The rows of tables that are made for each key, merged: tables of new keys come while it ticks."""
+"""The merged rows of tables made for each key, while keys come and go."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Part(NamedTuple):
 
 
 def merge_constituents(keys: Table, make: Maker, sample: Callable[[], Table], *, name: str | None = None) -> Table:
-    """The rows of the tables of all keys, one behind the other, in the order in which the keys have appeared.
+    """Merge the tables of all keys, in the order of the keys' appearance.
 
     Args:
         keys: a row for each key; it ticks.
@@ -77,7 +77,7 @@ def merge_constituents(keys: Table, make: Maker, sample: Callable[[], Table], *,
 
 
 def _make_missing(keys: TableVersion, index: GroupIndex, made: dict[int, Table], make: Maker) -> list[int]:
-    """Make the tables of the keys that have none; the numbers of all keys, in order."""
+    """Make the missing tables of keys; the numbers of all keys, in order."""
     present: list[int] = []
     for batch in keys.batches():
         numbers = index.add(batch.columns, len(batch)).tolist()
@@ -87,7 +87,7 @@ def _make_missing(keys: TableVersion, index: GroupIndex, made: dict[int, Table],
 
 
 def _made(keys: Keys, numbers: Sequence[int], known: Collection[int], make: Maker) -> dict[int, Table]:
-    """The tables of the keys with ``numbers`` that are not ``known``, by these."""
+    """Make the tables of the keys that are not ``known``, by number."""
     places = [place for place, number in enumerate(numbers) if number not in known]
     if not places:
         return {}
@@ -112,7 +112,7 @@ def _columns(schema: pa.Schema) -> str:
 
 
 class MergedConstituents(DerivedTable):
-    """Follows the keys and the tables of all of them, which are its parents."""
+    """A table that follows the keys and the tables of all keys, its parents."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class MergedConstituents(DerivedTable):
         return update
 
     def _exchange(self, gone: Collection[int], new: Sequence[_Part]) -> None:
-        """Follow the tables of new keys, and those of keys that have gone no more."""
+        """Follow the tables of new keys, and leave the tables of removed keys."""
         for number in gone:
             del self._parts[number]
         self._parts |= {part.number: part for part in new}
@@ -179,7 +179,7 @@ class MergedConstituents(DerivedTable):
             self._index.forget(np.setdiff1d(np.arange(self._index.count), list(self._parts)))
 
     def _follow_keys(self, update: TableUpdate) -> tuple[set[int], list[_Part]]:
-        """The numbers of the keys that have gone, and the parts of new ones."""
+        """The numbers of removed keys, and the parts of new keys."""
         keys = self.parents[0]
         columns = range(len(keys.schema))
         left, came = keys.version.read(update.removed, columns), keys.peek().read(update.added, columns)
@@ -193,14 +193,15 @@ class MergedConstituents(DerivedTable):
 
 
 class MergedRows(Operator):
-    """Puts the rows of tables behind each other, each into a block of the key space. It keeps row keys and no values.
+    """The rows of tables, each table in a block of the key space.
 
-    A cycle costs the rows and the tables that change; one in which tables come or go, or outgrow their blocks, the
-    number of tables. The rows of a table that outgrows its block shift those of the tables behind it.
+    The state is row keys, and no values. A cycle costs the rows and the tables that change; a cycle in which tables
+    come or go, or outgrow their blocks, costs the number of tables. When a table outgrows its block, the rows of the
+    following tables shift.
 
     Args:
         schema: the columns of the result.
-        parts: the tables at the start, which are its inputs behind that of the keys.
+        parts: the tables at the start. They are the inputs behind the input of the keys.
 
     """
 
@@ -216,7 +217,7 @@ class MergedRows(Operator):
         self._views: list[BlockView] = []
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Put the rows of the tables behind each other."""
+        """Concatenate the rows of the tables."""
         versions = inputs[1:]
         self._set_blocks(Blocks.around(versions))
         self._rows = RowSet.union_all(
@@ -225,14 +226,14 @@ class MergedRows(Operator):
         return self._outcome(versions, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Not used: tables come and go, as :meth:`change` and :meth:`exchange` have it."""
+        """Never called: the table calls :meth:`change` and :meth:`exchange`."""
         raise NotImplementedError
 
     def change(self, updates: Mapping[Table, TableUpdate]) -> Outcome:
-        """Put the updates of the tables behind each other.
+        """Concatenate the updates of the tables.
 
         Args:
-            updates: those of the tables that change in this cycle, or have other columns.
+            updates: the updates of the tables that change in this cycle, or have other columns.
 
         """
         if not self._parts:
@@ -254,12 +255,12 @@ class MergedRows(Operator):
         return Outcome(self._rows, self._views, update)
 
     def exchange(self, gone: Collection[int], new: Sequence[_Part], updates: Mapping[Table, TableUpdate]) -> Outcome:
-        """The same without the tables that have gone, and with new ones.
+        """Concatenate the updates, without removed tables and with new ones.
 
         Args:
-            gone: the numbers of the keys of the former.
-            new: the latter.
-            updates: those of the tables that change in this cycle.
+            gone: the numbers of the removed keys.
+            new: the parts of the new keys.
+            updates: the updates of the tables that change in this cycle.
 
         """
         firsts = {part.number: first for part, first in zip(self._parts, self._blocks.firsts, strict=True)}
@@ -285,7 +286,10 @@ class MergedRows(Operator):
     def _next_blocks(
         self, versions: Sequence[TableVersion], firsts: Mapping[int, int], sizes: Mapping[int, int]
     ) -> Blocks:
-        """The present blocks and those of new tables behind them; all anew once one is too small."""
+        """The present blocks, then the blocks of new tables.
+
+        All blocks are made anew once one is too small.
+        """
         needed = [
             size_for(version.row_set, sizes.get(part.number, 0))
             for part, version in zip(self._parts, versions, strict=True)
@@ -338,7 +342,7 @@ class _Merging:
         self._shifts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def follow(self, part: _Part, version: TableVersion, update: TableUpdate | None, before: int, after: int) -> None:
-        """Take in the update of a table, whose block began at ``before`` and begins at ``after``."""
+        """Add the update of a table, whose block moved from ``before`` to ``after``."""
         if update is not None:
             self.added.append(update.added.shift(after))
             self.removed.append(update.removed.shift(before))
@@ -349,7 +353,7 @@ class _Merging:
             self._shifts.append((moved.starts, moved.ends, moved.deltas))
 
     def update(self) -> TableUpdate:
-        """All of them as one. The tables must have come in the order of their blocks."""
+        """The combined update of tables, which were added in the order of blocks."""
         shifts = RowSetShiftData.empty()
         if self._shifts:
             shifts = RowSetShiftData.from_arrays(*map(np.concatenate, zip(*self._shifts, strict=True)))
@@ -358,7 +362,7 @@ class _Merging:
 
 
 def _places_of(parts: Sequence[_Part]) -> dict[Table, list[int]]:
-    """The places of the tables that tick among the parts: one may be that of several keys."""
+    """The places of each ticking table, which may be the table of several keys."""
     places: dict[Table, list[int]] = {}
     for place, part in enumerate(parts):
         if part.fixed is None:
@@ -367,7 +371,7 @@ def _places_of(parts: Sequence[_Part]) -> dict[Table, list[int]]:
 
 
 def _moved(part: _Part, version: TableVersion, update: TableUpdate | None, before: int, after: int) -> RowSetShiftData:
-    """How the rows of a table that stay are shifted, in a block that began at ``before`` and begins at ``after``."""
+    """The shifts of rows of a table whose block moved from ``before`` to ``after``."""
     if before == after:
         if update is None or not update.shifted.size:
             return RowSetShiftData.empty()

@@ -1,4 +1,4 @@
-"""A row for each key of several tables, with columns of the row that each has of it: ``multi_join``."""
+"""The join of any number of tables by their keys: ``multi_join``."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from barrage_server.operations.result import make
 from barrage_server.operations.right_rows import NO_ROW, OnlyRows
 from barrage_server.operations.row_places import MappedView
 from barrage_server.operations.traits import route_of
-from barrage_server.plan.operation import MultiJoinColumns
+from barrage_server.plan.joins import MultiJoinColumns
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["MultiJoin", "multi_join"]
 
 
 class MultiJoin(Operator):
-    """Keeps the key values once, and for each input the row of each key. A key's row key is its number, in the order of
-    appearance.
+    """A row for each key of any input, with columns of all inputs.
 
-    A cycle costs the rows that change in the inputs. Keys without rows leave the result; when they outnumber the
-    others, these are numbered anew.
+    The state is the key values, and the row of each key in each input. The row key of a key is its number, in order of
+    appearance. A cycle costs the rows that change in the inputs. Keys without rows leave the result; when they
+    outnumber the others, the others are renumbered.
 
     Args:
         keys: the key columns of the result.
@@ -42,7 +42,7 @@ class MultiJoin(Operator):
         added: for each input the columns that it adds.
 
     Raises:
-        KeyMismatchError: an input has a key twice; of :meth:`start` and :meth:`follow`.
+        KeyMismatchError: an input has a key twice; raised by :meth:`start` and :meth:`follow`.
 
     """
 
@@ -67,7 +67,7 @@ class MultiJoin(Operator):
         return self._groups.nbytes + sum(rows.nbytes for rows in self._inputs)
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Take in the rows of all inputs."""
+        """Add the rows of all inputs."""
         for rows, version in zip(self._inputs, inputs, strict=True):
             rows.start(version)
         for rows in self._inputs:
@@ -76,7 +76,7 @@ class MultiJoin(Operator):
         return self._outcome(inputs, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Take over what the rows have become."""
+        """Apply the changes of the inputs."""
         nothing = np.zeros(0, np.int64)
         found: list[tuple[Int64Array, list[Int64Array]]] = []
         for rows, change in zip(self._inputs, changes, strict=True):
@@ -106,7 +106,7 @@ class MultiJoin(Operator):
         return found
 
     def _packed(self, inputs: Inputs, update: TableUpdate, stayed: RowSet) -> TableUpdate:
-        """Number the keys that have rows anew, when most have none; the update that says so."""
+        """Renumber the keys that have rows, when most have none. Returns the update."""
         self._gone += update.removed.size
         if self._gone <= max(FEW_DEAD, self._groups.count >> 2):
             return update
@@ -136,7 +136,9 @@ class MultiJoin(Operator):
 
 
 def multi_join(parents: Sequence[Table], columns: Sequence[MultiJoinColumns], *, name: str | None = None) -> Table:
-    """A row for each key that one of the tables has, with columns of the row that each has of it; null without one.
+    """A row for each key of any of the tables, with columns of all tables.
+
+    The columns of a table are null for a key that the table lacks.
 
     Args:
         parents: the tables, each with one row for each key.

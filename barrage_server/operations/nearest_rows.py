@@ -1,4 +1,4 @@
-"""The places of many stamps among the rows of the right input of an as-of join, which are sorted once."""
+"""The positions of many stamps among sorted rows of an as-of join."""
 
 from __future__ import annotations
 
@@ -42,12 +42,15 @@ class NearestRows:
         self._before_equal = before_equal
 
     def places(self, groups: Int64Array, stamps: pa.Array) -> Int64Array | None:
-        """For each group and stamp the position of the first row behind them; ``None`` if stamps are null or NaN."""
+        """The position of the first row behind each group and stamp.
+
+        The result is ``None`` if stamps are null or NaN.
+        """
         codes = code_of(stamps)
         return None if codes is None else self.places_of(groups, codes)
 
     def places_of(self, groups: Int64Array, codes: npt.NDArray[np.uint64]) -> Int64Array:
-        """For each group and code the position of the first row behind them."""
+        """The position of the first row behind each group and code."""
         if self._distinct is not None:
             codes = self._numbered(codes)
         joined = self._joined(groups, codes)
@@ -61,7 +64,7 @@ class NearestRows:
         return found
 
     def _numbered(self, codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Codes as odd numbers, by their place among those of the rows; others are even, between them."""
+        """Codes of rows as odd numbers, and codes between them as even numbers."""
         assert self._distinct is not None
         places = self._distinct.searchsorted(codes)
         known = self._distinct[np.minimum(places, len(self._distinct) - 1)] == codes
@@ -69,7 +72,7 @@ class NearestRows:
         return numbered
 
     def _joined(self, groups: Int64Array, codes: npt.NDArray[np.uint64]) -> Int64Array:
-        """Groups and codes as one number each; what is below or above all rows counts as next to them."""
+        """Each group and code as one number; codes beyond all rows are clipped."""
         low, high = np.uint64(self._low), np.uint64(self._high)
         within = (np.clip(codes, low, high) - low + np.uint64(1)).view(np.int64)
         within -= codes < low

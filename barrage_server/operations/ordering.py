@@ -45,7 +45,7 @@ class Key:
 
 
 def is_sortable(data_type: pa.DataType) -> bool:
-    """Whether values of a type have an order: numbers, times, booleans, text and bytes."""
+    """Whether a type has an order: numbers, times, booleans, text and bytes."""
     return bool(
         pat.is_integer(data_type)
         or pat.is_floating(data_type)
@@ -65,7 +65,7 @@ def is_sortable(data_type: pa.DataType) -> bool:
 
 
 def order_of(columns: Sequence[pa.Array], keys: Sequence[Key], rows: int) -> Int64Array:
-    """The positions of rows in order; equal ones as they come.
+    """The positions of rows in order; equal rows in their given order.
 
     Args:
         columns: the values of the columns of ``keys``.
@@ -89,18 +89,20 @@ def order_of(columns: Sequence[pa.Array], keys: Sequence[Key], rows: int) -> Int
 
 
 def code_of(column: pa.Array) -> npt.NDArray[np.uint64] | None:
-    """Unsigned numbers in the order of the values of one batch; ``None`` if some are null or NaN."""
+    """Unsigned numbers in the order of one batch; ``None`` with nulls or NaN."""
     found = _codes(_plain(column, Key(0)), False)
     return found[0] if len(found) == 1 else None
 
 
 def rough_codes(columns: Sequence[pa.Array], keys: Sequence[Key]) -> Codes:
-    """Codes of rows, the same in each batch: a row with smaller ones comes before. Rows with equal ones may differ.
+    """Codes of rows that are comparable between batches.
+
+    A row with smaller codes comes before. Rows with equal codes may differ.
 
     Args:
         columns: the values of the columns of ``keys``.
-        keys: how they count, the first most. Those from the first one on whose type has no codes are left out, and
-            those behind one whose values may share a code.
+        keys: how they count, the first most. A column without codes and all columns behind it are left out, and so are
+            the columns behind one whose values may share a code.
 
     """
     found: list[npt.NDArray[np.uint64]] = []
@@ -121,12 +123,15 @@ def rough_codes(columns: Sequence[pa.Array], keys: Sequence[Key]) -> Codes:
 
 
 def has_codes(data_type: pa.DataType) -> bool:
-    """Whether a value has the same code in each batch: those of numbers and times have, but not of decimals."""
+    """Whether a value has the same code in each batch: numbers and times have.
+
+    Decimals have not.
+    """
     return bool(pat.is_integer(data_type) or pat.is_floating(data_type) or pat.is_temporal(data_type))
 
 
 def _joined(parts: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Several arrays of unsigned numbers as one, if what they span fits 62 bits together."""
+    """Combine arrays of unsigned numbers into one, if their spans fit 62 bits."""
     if len(parts) < 2 or not len(parts[0]) or any(part.dtype != np.uint64 for part in parts):
         return parts
     lows = [part.min() for part in parts]
@@ -142,7 +147,10 @@ def _joined(parts: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
 def comes_before(
     first: Sequence[pa.Array], second: Sequence[pa.Array], keys: Sequence[Key], ties: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Where the rows of ``first`` come before those of ``second``; ``ties`` is the answer for rows that are equal."""
+    """Where rows of ``first`` come before rows of ``second``.
+
+    ``ties`` is the answer for equal rows.
+    """
     before, equal = np.zeros(len(ties), np.bool_), np.ones(len(ties), np.bool_)
     for left, right, key in zip(first, second, keys, strict=True):
         if key.descending:
@@ -158,7 +166,7 @@ def comes_before(
 
 
 def _plain(column: pa.Array, key: Key) -> pa.Array:
-    """The values that count, of a type that Arrow compares."""
+    """The values to compare, in a type that Arrow compares."""
     if pat.is_null(column.type):
         return column.cast(pa.int8())
     if pat.is_float16(column.type):
@@ -180,7 +188,10 @@ def _flags(answer: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _codes(column: pa.Array, descending: bool) -> list[npt.NDArray[Any]]:
-    """Arrays in the order of the values of one batch: where they are null or NaN, if some are, and unsigned numbers."""
+    """Arrays in the order of one batch: classes of null and NaN, then codes.
+
+    The classes are left out if all values are usual.
+    """
     kinds = _class(column)
     if pat.is_float64(column.type) or pat.is_float32(column.type):
         filled = column.fill_null(0.0) if column.null_count else column

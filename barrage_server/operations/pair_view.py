@@ -1,4 +1,4 @@
-"""Columns of two tables, for the pairs of their rows that have equal keys."""
+"""Columns of two tables for the pairs of their rows with equal keys."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ import pyarrow as pa
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import numbers_of, pick
 from barrage_server.engine.view import ColumnView
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.row_places import RowPlaces
-from barrage_server.rowset import MAX_KEY, RowSet
+from barrage_server.rowset import RowSet
 
 __all__ = ["LeftView", "Pairs", "RightView"]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """How a pair finds its rows: its row key is that of the left row, then ``bits`` with the rank of the right row.
+    """The rows of pairs by row key: the left row's key, then the right row's rank.
+
+    The rank takes the lowest ``bits`` bits.
 
     Attributes:
         bits: the number of bits for ranks.
         groups: the group of each left row.
-        firsts: where the first right row of each group is in the order; -1 for a group without one.
-        slots: where right rows are in the order.
-        rows: the row key of the right row in each of these places.
+        firsts: the slot of the first right row of each group; -1 for a group without one.
+        slots: the slots of right rows in their order.
+        rows: the row key of the right row in each slot.
 
     """
 
@@ -45,13 +48,13 @@ class Pairs:
         return found
 
     def compact(self) -> None:
-        """As the maps do."""
+        """Compact the maps."""
         for view in (self.groups, self.firsts, self.rows):
             view.compact()
 
 
 class _Places:
-    """The rows of some pairs, each side when it is first asked for."""
+    """The rows of some pairs; each side is computed on first use."""
 
     def __init__(self, pairs: Pairs, keys: Int64Array) -> None:
         self._pairs = pairs
@@ -66,7 +69,7 @@ class _Places:
 
     @cached_property
     def right(self) -> RowPlaces:
-        """The right rows; none for a left row that has none."""
+        """The right rows; missing for a left row without one."""
         pairs, left = self._pairs, self.left
         (first,) = pick([pairs.firsts], numbers_of(pairs.groups.read(left.plan)))
         firsts = numbers_of(first)
@@ -79,7 +82,7 @@ class _Places:
         return RowPlaces.of(found)
 
 
-class LeftView(ColumnView):
+class LeftView(GatheredView):
     """A column of the left table, for pairs.
 
     Args:
@@ -88,34 +91,25 @@ class LeftView(ColumnView):
 
     """
 
-    __slots__ = ("_pairs", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_pairs",)
 
     def __init__(self, view: ColumnView, pairs: Pairs) -> None:
-        self.type = view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, pairs)
         self._pairs = pairs
 
     def read(self, plan: ReadPlan) -> pa.Array:
         """Read each left row once, and repeat it."""
         return self._pairs.places(plan).left.read(self._view)
 
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """As the column and the maps do."""
-        self._view.compact()
-        self._pairs.compact()
-
 
 class RightView(LeftView):
-    """A column of the right table, for pairs; null where there is no right row. Takes what :class:`LeftView` does."""
+    """A column of the right table, for pairs; null without a right row.
+
+    Takes what :class:`LeftView` does.
+    """
 
     __slots__ = ()
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the right rows in their order, and put their values where they belong."""
+        """Read the right rows in their order, and put values in their places."""
         return self._pairs.places(plan).right.read(self._view)

@@ -1,4 +1,4 @@
-"""A table by the values of its keys: ``partition_by``."""
+"""A table divided by the values of its keys: ``partition_by``."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _AT_ONCE: Final = 128
 
 
 class Partition(DerivedTable):
-    """A table with the group of each row, which has a table for each group that is asked for.
+    """A table with the group of each row, and a table for each requested group.
 
-    In a cycle only those of these tables follow that have changed, and those of a blink table.
+    In a cycle, only the tables of changed groups follow, and those of a blink table.
 
     Args:
         table: the table.
-        columns: the numbers of its columns with the keys.
+        columns: the numbers of the key columns.
         name: its name in messages and logs.
 
     """
@@ -53,7 +53,9 @@ class Partition(DerivedTable):
         self._latest = LatestViews(self.version.views)
 
     def constituents(self, keys: Sequence[pa.Array], count: int) -> list[Table]:
-        """The tables of ``count`` keys, which need not have rows. A table that there is already is given again.
+        """The tables of ``count`` keys, which need not have rows.
+
+        A table that exists already is returned again.
 
         Args:
             keys: the values of the keys, an array for each column.
@@ -81,23 +83,29 @@ class Partition(DerivedTable):
         return [table for group in groups if (table := made[group]) is not None]
 
     def sample(self) -> Table:
-        """A table such as those of keys, without rows."""
+        """A table without rows, with the columns of constituents."""
         with self.graph.in_one_turn():
             return self._constituent(_NONE, self.peek(), RowSet.EMPTY)
 
     def followers(self) -> Iterable[DerivedTable]:
-        """The tables of the groups that have changed; all if it has failed, or rows of the past can be read."""
+        """The tables of changed groups.
+
+        These are all tables if this one has failed, or if rows of the past can be read.
+        """
         if self._failure is not None or self.traits.is_blink:
             return self.children
         return [table for group in self._touched for table in self._made[group]]
 
     def entered(self, table: ConstituentTable) -> None:
-        """Take note of the table of a group, which begins to follow."""
+        """Record the table of a group, which begins to follow."""
         if table.group != _NONE:
             self._made.setdefault(table.group, WeakList()).add(table)
 
     def views_of(self, group: int) -> Sequence[ColumnView]:
-        """The columns for the rows of a group as they are now. What is overwritten of others they do not keep alive."""
+        """The columns for the present rows of a group.
+
+        They do not keep overwritten values of other rows alive.
+        """
         version = self.peek()
         if self.traits.is_blink:
             return version.views[:-1]
@@ -116,7 +124,7 @@ class Partition(DerivedTable):
         self._latest.views = self._version.views
 
     def prepare_version(self, step: int, update: TableUpdate) -> None:
-        """Find the groups that have changed. Where the rows of these were, they are still read in older versions."""
+        """Find the changed groups. Older versions read their former rows."""
         super().prepare_version(step, update)
         groups = self._numbers.divided(Change(update, self._version, self.peek())).groups
         self._touched = [group for group in _common(self._made, groups) if len(self._made[group])]
@@ -126,7 +134,7 @@ class Partition(DerivedTable):
                 rows.pin(self._version.views)
 
     def show_version(self) -> None:
-        """Make the prepared version the visible one, in which unchanged rows are read from now on."""
+        """Make the prepared version visible; unchanged rows are read in it now."""
         super().show_version()
         self._latest.views = self._version.views
         fresh, self._fresh = self._fresh, []
@@ -145,7 +153,7 @@ class Partition(DerivedTable):
         return next((table for table in self._made.get(group, ()) if table.failure is None), None)
 
     def _rows_known(self, groups: Iterable[int]) -> dict[int, RowSet]:
-        """The rows of those of ``groups`` that have none, or have appeared in the cycle that is computed."""
+        """The rows of groups that have none, or appeared in the present cycle."""
         known: dict[int, RowSet] = {}
         version = self.peek()
         for group in groups:
@@ -222,7 +230,7 @@ def partition(parents: Sequence[Table], columns: Sequence[str]) -> Partition:
 
 
 def _common(held: Mapping[int, object], groups: frozenset[int]) -> list[int]:
-    """The numbers that both have, at the cost of the smaller one."""
+    """The numbers in both, at the cost of the smaller set."""
     if len(held) < len(groups):
         return [group for group in list(held) if group in groups]
     return [group for group in groups if group in held]

@@ -1,4 +1,4 @@
-"""The changes of a table since a version of it that is held."""
+"""The changes of a table since a version that is held."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ __all__ = ["PendingChanges"]
 
 
 class PendingChanges:
-    """Updates that are taken together as one, later.
+    """Updates that are combined into one later.
+
+    They are merged while neighbours are of like size, so that a row takes part in log(n) merges.
 
     They are merged while neighbours are of like size, so that a row takes part in log(n) merges.
     """
@@ -22,14 +24,14 @@ class PendingChanges:
 
     @property
     def cells(self) -> int:
-        """The cells that the updates have removed or modified, about."""
+        """The approximate number of cells that the updates removed or modified."""
         return sum(
             update.removed.size * len(update.modified) + sum(rows.size for rows in update.modified)
             for _, update in self._parts
         )
 
     def add(self, before: RowSet, update: TableUpdate) -> None:
-        """Take in the next update, of a table that had the rows ``before``."""
+        """Add the next update, of a table that had the rows ``before``."""
         if update.is_empty:
             return
         self._parts.append((before, update))
@@ -37,7 +39,7 @@ class PendingChanges:
             self._merge_last()
 
     def take(self, column_count: int) -> TableUpdate:
-        """All updates as one, of a table of ``column_count`` columns; none are pending afterwards."""
+        """Remove and combine all updates, of a table of ``column_count`` columns."""
         while len(self._parts) > 1:
             self._merge_last()
         return self._parts.pop()[1] if self._parts else TableUpdate.empty(column_count)

@@ -1,4 +1,4 @@
-"""The rows of one table, with lists of the rows of another one within a range that each of them has: ``range_join``."""
+"""The join of each row with the rows within its range: ``range_join``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.operations.checks import known_columns, pair
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.grouped_rows import GroupedRows, forget_dead_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
 from barrage_server.operations.members import Members
 from barrage_server.operations.ordering import Key, comes_before, is_sortable
@@ -45,7 +45,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class RangeColumns:
-    """The columns that make a range: the numbers of both bounds on the left, and of the values on the right."""
+    """The columns of a range: both bounds on the left, and the right values."""
 
     first: int
     value: int
@@ -53,11 +53,11 @@ class RangeColumns:
 
 
 class RangeJoin(Operator):
-    """Keeps where the list of each left row begins within its group and how long it is, the right rows by group and
-    value, and the left rows by group, too, once the right table ticks. It keeps no values.
+    """The left rows with lists of right rows within each row's range.
 
-    A cycle costs the left rows that change, and all left rows of the groups in which right rows come, go, or have
-    other values.
+    The state is the start of each left row's list within its group and the list's length, and the right rows by group
+    and value; if the right table ticks, the left rows by group, too. It includes no values. A cycle costs the left rows
+    that change, and all left rows of the groups in which right rows come, go, or have other values.
 
     Args:
         left: the columns of the left input.
@@ -97,7 +97,7 @@ class RangeJoin(Operator):
         return self._groups.nbytes + self._left.nbytes + self._right.nbytes + self._bounds.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Order the right rows, and find the bounds of all left ones."""
+        """Order the right rows, and find the bounds of all left rows."""
         left, right = inputs
         self._left.start(left)
         self._right.start(right)
@@ -105,7 +105,7 @@ class RangeJoin(Operator):
         return self._outcome(left, right, TableUpdate.of_added(left.row_set, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Find the bounds anew of left rows that have changed, and of those in groups whose right rows have."""
+        """Find the bounds of changed left rows, and in groups of changed right rows."""
         (left_change, right_change), (left, right) = changes, inputs
         update = TableUpdate.empty(len(left.schema)) if left_change is None else left_change.update
         departure = self._left.leave(left_change)
@@ -124,25 +124,28 @@ class RangeJoin(Operator):
         others = near | self._find(left, update.added, near | moved)
         modified = [others | (rows - update.added) for rows in self._modified(right_change)]
         own = TableUpdate(update.added, update.removed, update.shifted, (*update.modified, *modified))
-        self._pack(left, right)
+        forget_dead_groups(self._groups, self._left, self._right, left.row_set, right.row_set)
         return self._outcome(left, right, own)
 
     def _follow_right(self, change: Change) -> Int64Array:
-        """Take over what the right rows have become; the groups whose rows have changed."""
+        """Apply a change of the right rows; the groups whose rows have changed."""
         departure = self._right.leave(change)
         self._right.arrive(change.after, change.update.added, departure)
         came = self._right.groups_of((change.update.added | departure.rekeyed).keys())
         return np.unique(np.concatenate((departure.groups, departure.former, came)))
 
     def _modified(self, change: Change | None) -> list[RowSet]:
-        """For each column that is listed, the left rows in whose groups a right row has another value in it."""
+        """For each listed column, the left rows in groups with a modified right row."""
         if change is None:
             return [RowSet.empty()] * len(self._columns)
         modified = [change.update.modified[number] for number in self._columns]
         return [self._left.rows_of(np.unique(self._right.groups_of(rows.keys()))) for rows in modified]
 
     def _find(self, left: TableVersion, added: RowSet, known: RowSet) -> RowSet:
-        """Find the bounds of rows that are new, and of others, which is told; those of them that have other bounds."""
+        """Find the bounds of ``added`` and ``known`` rows.
+
+        Returns the known rows that have other bounds.
+        """
         self._right.counts.reserve(self._groups.count)
         changed = [RowSet.empty()]
         for rows, is_new in ((added, True), (known, False)):
@@ -158,7 +161,10 @@ class RangeJoin(Operator):
         return RowSet.union_all(changed)
 
     def _bounds_of(self, left: TableVersion, rows: RowSet) -> tuple[Int64Array, Int64Array]:
-        """For each of some left rows the place of the first right row in its group, and how many there are."""
+        """The place of the first right row in its group, and the number of rows.
+
+        Both are int64, per left row; the number is -1 for null.
+        """
         value_type = self._right.version.schema.field(self._ends.value).type
         low, high = (
             column if column.type == value_type else column.cast(value_type)
@@ -187,7 +193,7 @@ class RangeJoin(Operator):
         return begin - origin, np.where(makes_sense, np.maximum(end - begin, 0), _NULL)
 
     def _makes_sense(self, low: pa.Array, high: pa.Array) -> Flags:
-        """Which ranges are none that end before they begin, and have no bound that is NaN."""
+        """Which ranges do not end before they begin, and have no NaN as a bound."""
         no_ties = np.zeros(len(low), np.bool_)
         is_reversed = comes_before([high], [low], _KEY, no_ties)
         if not (self._match.takes_first and self._match.takes_last):
@@ -197,21 +203,6 @@ class RangeJoin(Operator):
             for bound in (low, high):
                 found &= ~np.isnan(bound.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))
         return found
-
-    def _pack(self, left: TableVersion, right: TableVersion) -> None:
-        """Number the groups that have rows anew, when most have none."""
-        count = self._groups.count
-        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
-            return
-        self._left.gone = self._right.gone = 0
-        for rows in (self._left, self._right):
-            rows.counts.reserve(count)
-        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
-        living = living_groups(self._groups, are_living, left.size + right.size)
-        if living is not None:
-            self._groups.pack(living)
-            self._left.pack(left.row_set, living)
-            self._right.pack(right.row_set, living)
 
     def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:
         self._left.drop_before(left.row_set)
@@ -226,7 +217,7 @@ class RangeJoin(Operator):
 
 
 def _all_nan(count: int, data_type: pa.DataType) -> pa.Array | None:
-    """NaN of a type; None if it has none."""
+    """NaN of a type, or None for types without NaN."""
     if not pat.is_floating(data_type):
         return None
     return pa.array(np.full(count, np.nan)).cast(data_type)
@@ -235,7 +226,7 @@ def _all_nan(count: int, data_type: pa.DataType) -> pa.Array | None:
 def range_join(
     parents: Sequence[Table], on: Sequence[str], aggregations: Sequence[Aggregation], *, name: str | None = None
 ) -> Table:
-    """The rows of the first table, with lists of the values of rows of the second one within a range.
+    """The first table with lists of values of the second within each row's range.
 
     Args:
         parents: the left and the right table.

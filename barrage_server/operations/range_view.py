@@ -1,4 +1,4 @@
-"""Columns of lists whose items are rows of another table that follow each other in an order."""
+"""Columns of lists whose items are consecutive rows of another table."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.members import Members
 from barrage_server.operations.row_places import check_copies
-from barrage_server.rowset import MAX_KEY
 
 __all__ = ["RangeMembers", "RangeView"]
 
@@ -26,7 +26,7 @@ _BLOCK: Final = 1 << 20
 
 
 class RangeMembers:
-    """The rows of the list of each row in one version. It never changes.
+    """The rows of the list of each row in one version; immutable.
 
     Args:
         members: the rows of each group, in the order of their values.
@@ -49,7 +49,9 @@ class RangeMembers:
         self._length = length
 
     def of(self, plan: ReadPlan) -> tuple[Int64Array, Int64Array]:
-        """The keys of the items of some rows, row by row, and the length of each list; -1 for null.
+        """The keys of the items, row by row, and the length of each list.
+
+        The length is -1 for a null list.
 
         Raises:
             LimitError: they are too many.
@@ -67,13 +69,13 @@ class RangeMembers:
         return self._members.parts_of(groups, first, counts), length
 
     def compact(self) -> None:
-        """As the maps do."""
+        """Compact the maps."""
         self._members.compact()
         for view in (self._groups, self._first, self._length):
             view.compact()
 
 
-class RangeView(ColumnView):
+class RangeView(GatheredView):
     """A column of another table, as lists.
 
     Args:
@@ -82,17 +84,14 @@ class RangeView(ColumnView):
 
     """
 
-    __slots__ = ("_ranges", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_ranges",)
 
     def __init__(self, view: ColumnView, ranges: RangeMembers) -> None:
-        self.type = pa.list_(view.type)
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, ranges, data_type=pa.list_(view.type))
         self._ranges = ranges
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Find the rows, read them in their order, and cut them into lists."""
+        """Find the rows, read them in their order, and divide them into lists."""
         known = plan.in_source
         if known is None or known[0] is not self._ranges:
             known = plan.in_source = (self._ranges, self._ranges.of(plan))
@@ -117,12 +116,3 @@ class RangeView(ColumnView):
         values = self._view.read(inner)
         check_copies(values, places)
         return take(values, places)
-
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """As the column and the maps do."""
-        self._view.compact()
-        self._ranges.compact()

@@ -1,4 +1,4 @@
-"""What has happened within groups of rows, and what that means for all pairs with the rows of another table."""
+"""Changes of ranks in groups, and their effect on pairs of rows."""
 
 from __future__ import annotations
 
@@ -43,16 +43,19 @@ class Ranges(NamedTuple):
         return sizes
 
     def number_of_pairs(self, here: Int64Array) -> float:
-        """The number of pairs with the ``here`` rows of each group of the other table."""
+        """The number of pairs with ``here`` rows per group of the other table."""
         return float(np.dot(self.sizes.astype(np.float64), here[self.groups].astype(np.float64)))
 
     def with_rows(self, rows: Int64Array, groups: Int64Array, bits: int) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """The pairs of these ranges with all rows of their groups: first and last ones, and how far they shift.
+        """The pairs of these ranges with all rows of their groups.
 
         Args:
             rows: the row keys of rows of the other table, by group.
             groups: the group of each.
             bits: the bits of pairs for ranks.
+
+        Returns:
+            The first and last pairs of ranges, and their shifts; int64, ascending.
 
         """
         firsts = np.searchsorted(groups, self.groups)
@@ -65,7 +68,7 @@ class Ranges(NamedTuple):
         return starts[order], ends[order], self.deltas[which][order]
 
     def pairs(self, rows: Int64Array, groups: Int64Array, bits: int) -> RowSet:
-        """The same pairs as a set. Takes what :meth:`with_rows` does."""
+        """The pairs of :meth:`with_rows`, as a set."""
         starts, ends, _ = self.with_rows(rows, groups, bits)
         return RowSet.from_ranges(starts, ends)
 
@@ -83,16 +86,16 @@ class Ranks(NamedTuple):
     ranks: Int64Array
 
     def as_set(self) -> RowSet:
-        """All of them as one set."""
+        """The ranks as one set."""
         return RowSet.from_keys((self.groups << _BITS) | self.ranks)
 
     def ranges(self) -> Ranges:
-        """All of them as ranges."""
+        """The ranks as ranges."""
         return _ranges(self.as_set())
 
 
 class RankChanges:
-    """The changes of groups whose rows have come and gone.
+    """The changes of groups to which rows came and from which rows went.
 
     Args:
         before, after: the number of rows of each group.
@@ -128,7 +131,7 @@ class RankChanges:
         )
 
     def as_replaced(self) -> RankChanges:
-        """The same groups, as if all of their rows had gone and others had come: few ranges."""
+        """The same groups with all rows replaced, which takes few ranges."""
         return RankChanges(self._before, self._after, _whole(self._before), _whole(self._after))
 
 

@@ -1,4 +1,4 @@
-"""The rows of each group in an order, for aggregations of the smallest, the largest, or those between."""
+"""The rows of each group in an order, for aggregations by position."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from barrage_server.wire.buffers import is_valid
 __all__ = ["RANKED", "Ranked", "Ranking", "RowGroups", "ranked_of"]
 
 _COUNTED: Final = 256
-"""Groups for each one whose first row is wanted, up to which the rows of all are counted; else rows are sought."""
+"""Groups per requested group up to which the rows of all groups are counted, instead of a search."""
 _GROUP: Final = pa.schema([("group", pa.int64())])
 
 
@@ -62,7 +62,7 @@ class RowGroups:
         return numbers_of(self._column.read_current(keys))
 
     def shift(self, before: Int64Array, after: Int64Array) -> None:
-        """Take note that rows have other keys, in the same order."""
+        """Give rows other keys, in the same order."""
         self._column.move(before, after, self._undo)
 
     def view(self) -> ColumnView:
@@ -79,7 +79,7 @@ class RowGroups:
 
 
 class Ranking:
-    """The rows of the input by group, then by some columns, then by their keys.
+    """The rows of the input by group, then by columns, then by row key.
 
     Args:
         keys: the columns that they are ordered by within a group.
@@ -104,17 +104,17 @@ class Ranking:
         return self._order.nbytes
 
     def start(self, version: TableVersion) -> None:
-        """Take in all rows."""
+        """Add all rows."""
         self.version = version
         keys = version.row_set.keys()
         self._order.fill(version.row_set, self._sorted(version.row_set, self._groups.of(keys))[0])
 
     def slots_of(self, rows: RowSet) -> Int64Array:
-        """Where rows are."""
+        """The slots of rows."""
         return self._order.slots_of(rows.keys())
 
     def shift(self, before: Int64Array, after: Int64Array) -> None:
-        """Take note that rows have other keys, in the same order."""
+        """Give rows other keys, in the same order."""
         self._order.shift(before, after)
 
     def drop_before(self, key: int) -> None:
@@ -122,17 +122,17 @@ class Ranking:
         self._order.drop_before(key)
 
     def change(self, version: TableVersion, gone: Int64Array, new: RowSet, moved: RowSet, was: Int64Array) -> Moves:
-        """Take rows out, and others in.
+        """Remove rows, and add rows.
 
         Args:
             version: the version with the new rows.
-            gone: where the rows are that go, ascending.
-            new: the rows that come, whose groups are known.
-            moved: those of them that were there.
-            was: where these were.
+            gone: the slots of removed rows, ascending.
+            new: the added rows, whose groups are known.
+            moved: the rows among them that were there before.
+            was: the former slots of ``moved``.
 
         Returns:
-            What that has done to the places of rows.
+            The changes of slots.
 
         """
         self.version = version
@@ -159,7 +159,7 @@ class Ranking:
         return self._order.change(gone, keys, former[order], before, codes)
 
     def firsts(self, groups: Int64Array) -> Int64Array:
-        """The position of the first row of each group, or of that which comes behind it."""
+        """The position of the first row of each group, or of the row behind it."""
         codes = OrderCodes((groups,), self._codes_of)
         return self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others), codes)
 
@@ -172,20 +172,23 @@ class Ranking:
         return self._order.keys_at(self._order.rows.select(positions))
 
     def members(self) -> Members:
-        """The rows of each group, for a version; if rows are in the order of their keys within a group."""
+        """The rows of each group, for a version.
+
+        Rows must be in the order of their keys within a group.
+        """
         return Members(self._order.rows, self._order.view(), self._groups.view())
 
     @property
     def places(self) -> RowSet:
-        """Where rows are."""
+        """The slots of rows."""
         return self._order.rows
 
     def view(self) -> ColumnView:
-        """The key of the row in each place, for a version."""
+        """The row key in each slot, for a version."""
         return self._order.view()
 
     def forget_groups(self) -> None:
-        """Take note that groups have other numbers, in the same order."""
+        """Adapt to new numbers of groups, in the same order."""
         self._order.forget_codes()
 
     def _codes_of(self, keys: Int64Array) -> Codes:
@@ -204,7 +207,9 @@ class Ranking:
 
 
 class Ranked(Accumulator):
-    """An aggregation of the rows of a group in an order. It counts nulls and NaN, which are at the ends.
+    """An aggregation by the position of rows in the order of their group.
+
+    It counts nulls and NaN, which are at the ends.
 
     Args:
         types: the types of the column, and of those that rows are ordered by.
@@ -231,7 +236,7 @@ class Ranked(Accumulator):
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """That of the column."""
+        """The type of the column."""
         if not all(map(is_sortable, types if cls.by_value else types[1:])):
             raise TypeError
         return types[0]
@@ -252,7 +257,10 @@ class Ranked(Accumulator):
                 self._count(self._nans, groups, places[nans], sign)
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The values at the positions that :meth:`place` says, null where there are none but nulls."""
+        """The values at the positions of :meth:`place`.
+
+        They are null for groups of nulls alone.
+        """
         if not len(groups):
             return pa.array([], self.type)
         first = self.firsts(groups)
@@ -261,7 +269,7 @@ class Ranked(Accumulator):
         return self.shown(first + nulls, numbers, nans)
 
     def firsts(self, groups: Int64Array) -> Int64Array:
-        """The position of the first row of each group: behind all rows of the groups before it."""
+        """The position of the first row of each group, behind all earlier groups."""
         numbers = self._numbers.array
         if len(groups) * _COUNTED < len(numbers):
             return self.ranking.firsts(groups)
@@ -272,9 +280,15 @@ class Ranked(Accumulator):
         return found
 
     def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
-        """The results, for groups whose ``numbers`` of values begin at the positions ``first``.
+        """The results of groups whose values begin at the positions ``first``.
 
-        A group with NaN gives NaN, which come behind its values.
+        Groups with NaN give NaN, which is behind their values.
+
+        Args:
+            first: the positions.
+            numbers: the number of values of each group.
+            nans: the number of NaN of each group.
+
         """
         places = np.where(nans > 0, first + numbers, first + np.minimum(self.place(numbers), numbers - 1))
         there = (numbers > 0) | (nans > 0)
@@ -282,7 +296,7 @@ class Ranked(Accumulator):
 
     @abstractmethod
     def place(self, numbers: Int64Array) -> Int64Array:
-        """Which of ``numbers`` values is the result, from 0."""
+        """The index of the result among ``numbers`` values."""
 
     def _at(self, places: Int64Array, there: npt.NDArray[np.bool_]) -> pa.Array:
         values = self.ranking.values(places[there], self.column)
@@ -311,27 +325,27 @@ class _Largest(Ranked):
 
 class _Percentile(Ranked):
     def place(self, numbers: Int64Array) -> Int64Array:
-        """The nearest one to a share of them; of two, the later one."""
+        """The index nearest to a share of the values; the later one of two."""
         found: Int64Array = np.floor(self.share * (numbers - 1) + 0.5).astype(np.int64)
         return found
 
 
 class _Averaged(_Percentile):
-    """Of numbers that the share splits into halves the mean of both in the middle, else the last one up to the share.
+    """The mean of the two middle values, or the last value up to the share.
 
-    Of other values it is the percentile.
+    The mean is taken for numbers that the share splits into halves. Values of other types give the percentile.
     """
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """A double of integers and doubles, a float of narrower numbers with a fraction, else that of the column."""
+        """A float for narrow floats, a double for other numbers, else the column's type."""
         found = super().result_type(types)
         if pat.is_float16(found) or pat.is_float32(found):
             return pa.float32()
         return pa.float64() if is_number(found) and not pat.is_boolean(found) else found
 
     def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
-        """The last number up to the share, and the one behind it if there are as many behind it as up to it."""
+        """The averages of numbers; other types give the percentile."""
         if not pat.is_floating(self.type):
             return super().shown(first, numbers, nans)
         there = (numbers > 0) | (nans > 0)
@@ -346,19 +360,19 @@ class _Averaged(_Percentile):
 
 
 class _First(Ranked):
-    """The value of the first row, which may be null."""
+    """The value of the first row, null or not."""
 
     by_value = False
 
     def results(self, groups: Int64Array) -> pa.Array:
-        """The values of rows."""
+        """The values of the chosen rows."""
         if not len(groups):
             return pa.array([], self.type)
         first, numbers = self.firsts(groups), self._numbers.array[groups]
         return self._at(self.chosen(first, first + numbers), numbers > 0)
 
     def chosen(self, first: Int64Array, end: Int64Array) -> Int64Array:  # noqa: ARG002  (of the other one)
-        """The position of the row, of those of its group."""
+        """The position of the chosen row of each group."""
         return first
 
     def place(self, numbers: Int64Array) -> Int64Array:
@@ -367,10 +381,10 @@ class _First(Ranked):
 
 
 class _Last(_First):
-    """The value of the last row, which may be null."""
+    """The value of the last row, null or not."""
 
     def chosen(self, first: Int64Array, end: Int64Array) -> Int64Array:  # noqa: ARG002
-        """The position of the row, of those of its group."""
+        """The position of the chosen row of each group."""
         return end - 1
 
 
@@ -384,11 +398,11 @@ RANKED: Final[dict[str, Any]] = {
     "sorted_first": _First,
     "sorted_last": _Last,
 }
-"""What makes the accumulator of a function that needs the rows of a group in an order."""
+"""The accumulators of functions that need the rows of a group in an order."""
 
 
 def ranked_of(function: str, with_mean: bool | None) -> Any:
-    """What makes the accumulator of a function in :data:`RANKED`, with a mean or without.
+    """The class of a function in :data:`RANKED`, with a mean or without.
 
     Args:
         function: its name.

@@ -30,7 +30,7 @@ def make(
     key_columns: Sequence[str] = (),
     name: str | None = None,
 ) -> Table:
-    """The table of an operator, which follows ``parents`` from now on.
+    """Make the table of an operator, which follows ``parents`` from now on.
 
     Args:
         parents: the inputs, at least one, of one update graph.
@@ -82,5 +82,5 @@ def _check_depth(views: Sequence[ColumnView], operation: str) -> None:
 
 
 def name_for(parent: Table, operation: str, name: str | None) -> str:
-    """The name that was given, or one that is made from that of the first parent."""
+    """The given name, or a name derived from the first parent's."""
     return f"{parent.name}.{operation}"[-_LONGEST_NAME:] if name is None else text(name, "name")

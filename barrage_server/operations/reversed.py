@@ -31,12 +31,12 @@ class Reversal:
     pivot: int
 
     def reaching(self, rows: RowSet) -> Reversal:
-        """This one if it has keys for all ``rows``, otherwise one that has keys for twice as many."""
+        """A reversal with keys for all ``rows``: this one, or one of twice the size."""
         last = rows.last_key if rows else 0
         return self if last <= self.pivot else Reversal(min((1 << (last.bit_length() + 1)) - 1, MAX_KEY))
 
     def turned(self, rows: RowSet) -> RowSet:
-        """The keys of ``rows`` in the other table. The cost follows their ranges."""
+        """The keys of ``rows`` in the other table, at the cost of their ranges."""
         if not rows:
             return rows
         if rows.is_scattered:
@@ -45,7 +45,7 @@ class Reversal:
         return RowSet.from_ranges(self.pivot - ends[::-1], self.pivot - starts[::-1])
 
     def turned_shifts(self, shifted: RowSetShiftData) -> RowSetShiftData:
-        """What ``shifted`` does to the rows of the other table."""
+        """The shifts of rows in the other table."""
         if not shifted.size:
             return shifted
         starts, ends = self.pivot - shifted.ends[::-1], self.pivot - shifted.starts[::-1]
@@ -71,7 +71,7 @@ class ReversedView(ColumnView):
         self._reversal = reversal
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the rows by the keys that they have in their table, and turn the values round."""
+        """Read the rows by their keys in the other table, and reverse the values."""
         known = plan.in_source
         if known is None or known[0] is not self._reversal:
             known = plan.in_source = (self._reversal, ReadPlan.from_row_set(self._reversal.turned(plan.rows)))
@@ -85,5 +85,5 @@ class ReversedView(ColumnView):
         return max(key, self._reversal.pivot)
 
     def compact(self) -> None:
-        """As the column does."""
+        """Compact the column."""
         self._view.compact()

@@ -1,4 +1,4 @@
-"""The one right row of each key, for joins that add the columns of one row."""
+"""The single right row of each key, for joins that add one row's columns."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class RightRows(ABC):
 
     @abstractmethod
     def start(self, version: TableVersion) -> None:
-        """Take in all rows."""
+        """Add all rows."""
 
     @abstractmethod
     def follow(self, change: Change) -> tuple[Int64Array, list[Int64Array]]:
-        """Take over what the rows have become.
+        """Apply a change of the rows.
 
         Returns:
-            The groups that have another row, and per column those whose row has another value.
+            The groups that have another row; and per column the groups whose row has another value.
 
         """
 
@@ -79,7 +79,7 @@ class RightRows(ABC):
         return numbers_of(self.store.columns[0].read_current(groups))
 
     def extend(self) -> None:
-        """Have a cell for each group."""
+        """Make cells for new groups."""
         count = self._groups.count
         if count > self._known:
             new = RowSet.from_range(self._known, count - 1)
@@ -87,7 +87,7 @@ class RightRows(ABC):
             self._known = count
 
     def pack(self, version: TableVersion, living: Int64Array) -> None:  # noqa: ARG002  (some number rows anew)
-        """Take over the new numbers of the groups ``living``; the groups are packed after it."""
+        """Apply the new numbers of the groups ``living``, before groups are packed."""
         pack_rows(self.store, living, self._groups.count)
         self._known = len(living)
 
@@ -97,14 +97,16 @@ class RightRows(ABC):
 
 
 class OnlyRows(RightRows):
-    """Each key has one right row; a second one is an error. No rows are kept: removed ones are found by their keys.
+    """The only right row of each key; a second one is an error.
+
+    No rows are kept: removed rows are found by their keys.
 
     Args:
         groups, keys, types, columns: as of :class:`RightRows`.
-        table: what error texts call the table.
+        table: the name of the table in error texts.
 
     Raises:
-        KeyMismatchError: two rows have one key; of :meth:`start` and :meth:`follow`.
+        KeyMismatchError: two rows have one key; raised by :meth:`start` and :meth:`follow`.
 
     """
 
@@ -121,13 +123,13 @@ class OnlyRows(RightRows):
         self._table = table
 
     def start(self, version: TableVersion) -> None:
-        """Take in all rows."""
+        """Add all rows."""
         for part, keys in key_pieces(version, version.row_set, self._keys, self._types):
             self._connect(self._groups.add(keys, part.size), part.keys())
         self.extend()
 
     def follow(self, change: Change) -> tuple[Int64Array, list[Int64Array]]:
-        """Take rows out by the keys that they had, and in by those that they have."""
+        """Remove rows by their old keys, and add rows by their new keys."""
         update = change.update
         rekeyed = RowSet.union_all(update.modified[number] for number in self._keys)
         former = update.shifted.unapply(rekeyed) if update.shifted.size and rekeyed else rekeyed
@@ -167,7 +169,7 @@ class OnlyRows(RightRows):
 
 
 class ChosenRows(RightRows):
-    """Of the right rows with one key, the first one is taken, or the last one.
+    """The first or the last of the right rows with each key.
 
     Args:
         is_last: whether it is the last one.
@@ -195,7 +197,7 @@ class ChosenRows(RightRows):
         return super().nbytes + (0 if self._rows is None else self._rows.nbytes)
 
     def start(self, version: TableVersion) -> None:
-        """Take in all rows."""
+        """Add all rows."""
         if self._rows is not None:
             self._rows.start(version)
             self.extend()
@@ -213,7 +215,7 @@ class ChosenRows(RightRows):
         self.extend()
 
     def follow(self, change: Change) -> tuple[Int64Array, list[Int64Array]]:
-        """Choose anew for the keys whose rows have come or gone."""
+        """Choose again for keys whose rows have come or gone."""
         assert self._rows is not None
         update = change.update
         groups = self._rows.groups_of(update.removed.keys())
@@ -242,19 +244,22 @@ class ChosenRows(RightRows):
         return changed, by_column
 
     def pack(self, version: TableVersion, living: Int64Array) -> None:
-        """Take over the new numbers of groups."""
+        """Apply the new numbers of groups."""
         super().pack(version, living)
         if self._rows is not None:
             self._rows.pack(version.row_set, living)
 
     def _forget(self, groups: Int64Array, rows: Int64Array) -> Int64Array:
-        """Take rows out that were chosen, which others with the same row keys may follow; their groups."""
+        """Remove rows that were chosen, and return their groups.
+
+        Later rows may have the same row keys.
+        """
         mine: Int64Array = groups[self.of(groups) == rows]
         self._set(mine, np.full(len(mine), NO_ROW, np.int64))
         return mine
 
     def _choose(self, groups: Int64Array) -> Int64Array:
-        """Set the rows of groups; those that have another one than before."""
+        """Choose the rows of groups; the groups that have another row than before."""
         assert self._rows is not None
         order = self._rows.order
         assert order is not None

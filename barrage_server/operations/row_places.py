@@ -15,16 +15,16 @@ from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
-from barrage_server.rowset import MAX_KEY
+from barrage_server.operations.gathered import GatheredView
 
 __all__ = ["MappedView", "RowPlaces"]
 
 MOST_COPIED: Final = 512 << 20
-"""Bytes of lists or texts that are copied to the rows of one reading."""
+"""Bytes of lists or texts copied by one read."""
 
 
 class RowPlaces(NamedTuple):
-    """Where the values of rows are among those that are read; made once for all columns.
+    """The positions of wanted rows among the rows read, shared by columns.
 
     Attributes:
         plan: the rows that are read, each once.
@@ -39,7 +39,7 @@ class RowPlaces(NamedTuple):
 
     @classmethod
     def of(cls, keys: Int64Array) -> RowPlaces:
-        """The places of rows by their row keys, which may repeat; -1 for a row that is missing."""
+        """The positions of rows by row keys, which may repeat; -1 is a missing row."""
         there = keys >= 0
         found = np.unique(keys[there])
         places = np.full(len(keys), len(found), np.int64)
@@ -47,7 +47,7 @@ class RowPlaces(NamedTuple):
         return cls(ReadPlan.from_keys(found), places, bool(there.all()))
 
     def read(self, view: ColumnView) -> pa.Array:
-        """The values of a column in these rows; null for those that are missing."""
+        """The values of a column in these rows; null for missing rows."""
         values = view.read(self.plan)
         check_copies(values, self.places)
         if self.is_complete:
@@ -57,44 +57,32 @@ class RowPlaces(NamedTuple):
         return from_storage(take(with_null, self.places), view.type)
 
 
-class MappedView(ColumnView):
-    """A column of another table. Which row of it each row has, a map says; null where there is none.
+class MappedView(GatheredView):
+    """A column of another table, whose rows a map chooses.
 
     Args:
         view: the column.
-        rows: the map: for each row its key in the other table, or -1. One object for all columns of a version, which
-            share the look-up.
+        rows: the map: for each row its key in the other table, or -1 for null. One object for all columns of a version,
+            which share the look-up.
 
     """
 
-    __slots__ = ("_rows", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_rows",)
 
     def __init__(self, view: ColumnView, rows: ColumnView) -> None:
-        self.type = view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, rows)
         self._rows = rows
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read the rows in the order of their table, and put their values where they belong."""
+        """Read the rows in the order of their table, and put values in their places."""
         known = plan.in_source
         if known is None or known[0] is not self._rows:
             known = plan.in_source = (self._rows, RowPlaces.of(numbers_of(self._rows.read(plan))))
         return known[1].read(self._view)
 
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """As the column and the map do."""
-        self._view.compact()
-        self._rows.compact()
-
 
 def check_copies(values: pa.Array, places: Int64Array) -> None:
-    """Check how much memory it takes to have values at some places, before they are copied there.
+    """Check the memory of copying values to some places.
 
     Raises:
         LimitError: it is too much: long lists or texts, many times.

@@ -1,4 +1,4 @@
-"""Operators that choose, number or turn round rows by their position."""
+"""Operators that choose, number or reverse rows by their position."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Bounds: TypeAlias = Callable[[int], tuple[int, int]]
 
 
 def slice_bounds(start: int, stop: int) -> Bounds:
-    """The positions from ``start`` up to ``stop``; negative ones count from the end, and so does 0 after a negative."""
+    """The positions from ``start`` to ``stop``; negative ones count from the end.
+
+    So does 0 as ``stop`` after a negative ``start``.
+    """
 
     def bounds(size: int) -> tuple[int, int]:
         low = start if start >= 0 else max(size + start, 0)
@@ -44,7 +47,7 @@ def tail_pct_bounds(part: float) -> Bounds:
 
 
 class Slice(Operator):
-    """The rows at some positions, under the keys that they have. The columns are those of the input.
+    """The rows at some positions, with the keys and columns of the input.
 
     A cycle costs the rows that change within the slice or move into or out of it.
 
@@ -65,13 +68,13 @@ class Slice(Operator):
         self._readable = RowSet.empty()
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Cut the slice."""
+        """Slice the rows."""
         (version,) = inputs
         self._rows = version.row_set.slice(*self._bounds(version.size))
         return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Compare the new slice with the rows of the old one where they are now."""
+        """Compare the new slice with the present keys of the old one."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
@@ -99,7 +102,7 @@ class Slice(Operator):
 
 
 class Flatten(Operator):
-    """All rows, with their positions as keys. The columns are those of the input, by position.
+    """All rows, with their positions as keys.
 
     A cycle costs the ranges of rows that were added and removed.
 
@@ -121,7 +124,7 @@ class Flatten(Operator):
         return self._outcome(version, TableUpdate.of_added(rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Number the rows that have changed; those between added and removed ones shift."""
+        """Number the changed rows; rows between added and removed ones shift."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
@@ -146,7 +149,7 @@ class Flatten(Operator):
 
 
 class Reverse(Operator):
-    """All rows in the opposite order. The columns are those of the input, read backwards.
+    """All rows in the opposite order, with columns that are read backwards.
 
     Row ``k`` of the input has the key ``pivot - k``. A cycle costs the rows that were added, removed, shifted or
     modified; all rows shift when a key is above the pivot, which at least doubles then.
@@ -164,14 +167,14 @@ class Reverse(Operator):
         self._rows = RowSet.empty()
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Turn all rows round."""
+        """Reverse all rows."""
         (version,) = inputs
         self._reversal = self._reversal.reaching(version.row_set)
         self._rows = self._reversal.turned(version.row_set)
         return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Turn the update round."""
+        """Reverse the update."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))

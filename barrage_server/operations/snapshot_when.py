@@ -31,16 +31,16 @@ __all__ = ["SnapshotHistory", "SnapshotWhen", "StampedSnapshot", "snapshot_when"
 
 _BLOCK: Final = 1 << 16
 _BLOCK_BYTES: Final = 1 << 26
-"""Of copies of a small base that are written at once."""
+"""Bytes of copies of a small base that are written at once."""
 _CELL_BYTES: Final = 16
-"""Of a value that the base has overwritten since a version that is held, and its row key."""
+"""Bytes of a value that the base has overwritten since the held version, with its row key."""
 
 
 class SnapshotWhen(Operator):
-    """Holds the version of the base, the first input, at the last change of the trigger, and shares its columns.
+    """The base, the first input, as of the last change of the trigger.
 
-    A cycle in which the trigger changes costs the rows of the base that have changed since the last one; other cycles
-    cost those that change in them.
+    The operator holds that version of the base, and shares its columns. A cycle in which the trigger changes costs the
+    rows of the base that have changed since the last one; other cycles cost the rows that change in them.
 
     Args:
         base: the columns of the base.
@@ -61,18 +61,18 @@ class SnapshotWhen(Operator):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what the base has overwritten since, about."""
+        """Approximate bytes of the values that the base has overwritten since."""
         return 0 if self._held is None or self._held.is_frozen else self._pending.cells * _CELL_BYTES
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Take the first snapshot, if there is one."""
+        """Take the first snapshot, if ``initial``."""
         base, trigger = inputs
         if not self._initial:
             return self._outcome(TableUpdate.empty(len(self.schema)))
         return self._outcome(self._take(base, trigger))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Take a snapshot if the trigger has changed, otherwise remember what has changed in the base."""
+        """Take a snapshot if the trigger has changed; otherwise record the change."""
         (base_change, trigger_change), (base, trigger) = changes, inputs
         if self._held is not None and base_change is not None:
             self._pending.add(base_change.before.row_set, base_change.update)
@@ -83,7 +83,7 @@ class SnapshotWhen(Operator):
         return self._outcome(self._take(base, trigger))
 
     def _take(self, base: TableVersion, trigger: TableVersion) -> TableUpdate:
-        """Take a snapshot; the update to it."""
+        """Take a snapshot, and return the update."""
         stamps = last_values(trigger, self._columns)
         if self._held is None:
             update = TableUpdate.of_added(base.row_set, len(base.schema))
@@ -94,7 +94,7 @@ class SnapshotWhen(Operator):
         return own
 
     def _stamped(self, update: TableUpdate, base: TableVersion, stamps: list[pa.Array]) -> TableUpdate:
-        """The update of the base with that of the stamps, which are taken over."""
+        """The update of the base and the stamps, which are stored."""
         stayed = base.row_set - update.added
         former, self._stamps = self._stamps or stamps, stamps
         modified = [
@@ -113,9 +113,9 @@ class SnapshotWhen(Operator):
 
 
 class StampedSnapshot(SnapshotWhen):
-    """The same, in which a row keeps the stamps of the snapshot that it came or was modified with last.
+    """A snapshot whose rows keep the stamps with which they came or changed last.
 
-    It takes what :class:`SnapshotWhen` does, and keeps the stamps of each row.
+    Arguments are those of :class:`SnapshotWhen`. The stamps of each row are stored.
     """
 
     def __init__(self, base: pa.Schema, stamps: AddedColumns, *, initial: bool) -> None:
@@ -125,7 +125,7 @@ class StampedSnapshot(SnapshotWhen):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stamps, too."""
+        """Bytes of overwritten values, and of the stamps."""
         return super().nbytes + self._store.nbytes + self._cells.nbytes
 
     def _stamped(self, update: TableUpdate, base: TableVersion, stamps: list[pa.Array]) -> TableUpdate:
@@ -152,7 +152,7 @@ class StampedSnapshot(SnapshotWhen):
 
 
 class SnapshotHistory(Operator):
-    """Copies all rows of the base for each row that the trigger has or gets, one snapshot behind the other.
+    """A copy of all rows of the base for each row of the trigger, in sequence.
 
     Args:
         base: the columns of the base.
@@ -173,12 +173,12 @@ class SnapshotHistory(Operator):
         return self._cells.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """A snapshot for each row that the trigger has."""
+        """Take a snapshot for each row of the trigger."""
         base, trigger = inputs
         return self._outcome(base, trigger, trigger.row_set)
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """A snapshot for each row that the trigger has got."""
+        """Take a snapshot for each row added to the trigger."""
         (_, change), (base, trigger) = changes, inputs
         return self._outcome(base, trigger, RowSet.empty() if change is None else added_rows(change))
 
@@ -190,7 +190,10 @@ class SnapshotHistory(Operator):
         return Outcome(self._cells.rows, self._cells.views(), TableUpdate.of_added(added, len(self.schema)))
 
     def _append(self, base: TableVersion, stamps: Sequence[pa.Array], count: int) -> None:
-        """Append snapshots with some stamps: several at a time of a small base, one in parts of a large one."""
+        """Append a snapshot for each of the stamps.
+
+        Snapshots of a small base are appended several at a time, one of a large base in parts.
+        """
         every = range(len(base.schema))
         if base.size > _BLOCK:
             for number in range(count):
@@ -226,7 +229,9 @@ def snapshot_when(
     history: bool = False,
     name: str | None = None,
 ) -> Table:
-    """The first table as it was when the second one, the trigger, changed last, with columns of the trigger's last row.
+    """The first table as of the last change of the second one, the trigger.
+
+    Rows also have columns of the trigger's last row.
 
     Args:
         parents: the base and the trigger.

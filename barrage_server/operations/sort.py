@@ -1,4 +1,4 @@
-"""The rows of a table in the order of some columns: ``sort`` and ``sort_descending``."""
+"""The rows of a table in the order of columns: ``sort``, ``sort_descending``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BLOCK_BITS: Final = 16
 
 
 def sort(parents: Sequence[Table], columns: Sequence[SortColumn], *, name: str | None = None) -> Table:
-    """The rows in the order of ``columns``, the first of them most significant.
+    """The rows in the order of ``columns``, the first column most significant.
 
     Raises:
         UnknownColumnError: the table lacks a column.
@@ -55,14 +55,14 @@ def sort(parents: Sequence[Table], columns: Sequence[SortColumn], *, name: str |
 
 
 class Sort(Operator):
-    """Keeps the order of the rows, and no values: the columns are those of the input, read in that order.
+    """The rows in the order of columns, with views of the input's columns.
 
-    A cycle costs the rows added, removed, moved by shifts, and modified in a column that they are ordered by, each some
-    comparisons with rows that are there.
+    The state is the order, and no values. A cycle costs the rows added, removed, moved by shifts, and modified in a
+    column of the order, each some comparisons with other rows.
 
     Args:
         schema: the columns.
-        keys: those that rows are ordered by.
+        keys: the columns that rows are ordered by.
         follows: whether the input ticks.
 
     """
@@ -90,7 +90,7 @@ class Sort(Operator):
         return self._outcome(version, TableUpdate.of_added(self._order.rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Put the rows that have changed into their places."""
+        """Put changed rows into their places."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))

@@ -1,4 +1,4 @@
-"""The rows of one input of an as-of or range join: by the groups of their keys, then by a stamp."""
+"""The rows of an input of a join, by group and by a stamp."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ __all__ = ["Stamped", "StampedRows"]
 
 _KEYS = (Key(0),)
 _MOST_WAITING: Final = 1 << 16
-"""Rows that wait at most: the cycle that needs their places must not take long."""
+"""Waiting rows, at most. The limit bounds the cycle that needs their places."""
 _ENOUGH_WAITING: Final = 1 << 15
-"""Rows that wait before some groups, in turns, get places for theirs."""
+"""Waiting rows from which on some groups, in turn, get places for their rows."""
 _FEWEST_PLACED: Final = 1 << 12
 _PLACED: Final = 2.5
-"""Rows that get places then, at least, and for each that comes: most cycles need none."""
+"""Rows that get places then: at least, and per new row."""
 
 Stamped = tuple[Int64Array, pa.Array]
 """Groups and stamps of rows or intervals."""
 
 
 class StampedRows(GroupedRows):
-    """The rows by group, then by a stamp, then by row key. It reads stamps where they are.
+    """The rows by group, then by a stamp, then by row key.
 
-    Rows that are appended to their groups may wait for their places in the order until something asks for places, or
-    many wait: a join that only follows the ends of groups asks for none, and many take less time than a few each cycle.
+    Stamps are read from the input. Rows that are appended to their groups may wait for their places in the order until
+    a place is asked for, or many rows wait: a join that only follows the ends of groups asks for none, and many rows at
+    once take less time than a few in each cycle.
 
     Args:
         groups, columns, types: as of :class:`~barrage_server.operations.grouped_rows.GroupedRows`.
@@ -49,7 +50,7 @@ class StampedRows(GroupedRows):
         is_ordered: whether rows are to be found.
         keeps_versions: whether versions read the groups and the order of rows.
         follows: whether rows will change.
-        may_wait: whether rows may wait; then :meth:`arrive` does not tell how the order has changed.
+        may_wait: whether rows may wait; then :meth:`arrive` does not return the moves in the order.
 
     Attributes:
         version: the present version, which must be set in every cycle.
@@ -80,7 +81,7 @@ class StampedRows(GroupedRows):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers, the order and the rows that wait, without the groups."""
+        """Bytes of the numbers, the order and the waiting rows, without the groups."""
         return super().nbytes + self._waiting.nbytes
 
     @property
@@ -96,21 +97,21 @@ class StampedRows(GroupedRows):
         return super().is_empty and not self._waiting.count
 
     def start(self, version: TableVersion) -> None:
-        """Take in all rows."""
+        """Add all rows."""
         self.version = version
         if not has_codes(self.stamp_type):
             self.last = None
         super().start(version)
 
     def leave(self, change: Change | None) -> Departure:
-        """Take out the rows that have gone, or have another key or stamp."""
+        """Remove rows that have gone, or have another key or stamp."""
         departure = super().leave(change)
         if change is not None:
             self.version = change.after
         return departure
 
     def stamped(self, rows: RowSet, version: TableVersion | None = None) -> Stamped:
-        """The present groups of rows, and their stamps in ``version``, by default the present one."""
+        """The groups of rows, and their stamps in ``version`` (default: the present)."""
         return self.groups_of(rows.keys()), self.stamps(rows, version)
 
     def stamps(self, rows: RowSet, version: TableVersion | None = None) -> pa.Array:
@@ -128,7 +129,7 @@ class StampedRows(GroupedRows):
         return self.version.views[self._stamp].type
 
     def rank(self, stamped: Stamped, *, before_equal: bool) -> Int64Array:
-        """For groups and stamps the position in the order of the first row behind them.
+        """The position of the first row behind each group and stamp.
 
         Args:
             stamped: the groups and stamps.
@@ -142,7 +143,9 @@ class StampedRows(GroupedRows):
         return self.order.rank(len(groups), self._compared(groups, stamps, lambda items, _: ties[items]), codes)
 
     def nearest(self, version: TableVersion, *, before_equal: bool) -> NearestRows | None:
-        """What finds the places of many stamps; ``None`` without rows, or if stamps have no codes, or are null or NaN.
+        """A search for the places of many stamps.
+
+        It is ``None`` without rows, and if stamps have no codes, or are null or NaN.
 
         Args:
             version: the version with the rows.
@@ -160,7 +163,9 @@ class StampedRows(GroupedRows):
         return NearestRows(self.groups_of(keys), codes, self._groups.count, before_equal=before_equal)
 
     def beside(self, stamped: Stamped, *, or_equal: bool) -> tuple[Int64Array, Int64Array]:
-        """For groups and stamps the keys of the rows before and behind them, where they are known without a search.
+        """The keys of the rows before and behind groups and stamps, where known.
+
+        No order is searched.
 
         Args:
             stamped: the groups and stamps.
@@ -176,7 +181,7 @@ class StampedRows(GroupedRows):
         return self.last.behind((groups, *rough_codes([self._own(stamps)], _KEYS)), or_equal=or_equal)
 
     def last_before(self, stamped: Stamped, *, or_equal: bool) -> Int64Array:
-        """For groups and stamps the key of the last row of the group, if it is known to come before the stamp; or -1.
+        """The key of each group's last row, if it is known to precede the stamp; or -1.
 
         Args:
             stamped: the groups and stamps.
@@ -189,7 +194,7 @@ class StampedRows(GroupedRows):
         return self.last.before((groups, *rough_codes([self._own(stamps)], _KEYS)), or_equal=or_equal)
 
     def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
-        """The positions of ``rows`` with these groups in order, how they compare with others, and their codes."""
+        """Sort rows; the same results as of :meth:`GroupedRows.sorted`."""
         stamps = self.stamps(rows, version)
         order = order_of([pa.array(numbers), stamps], (Key(0), Key(1)), rows.size)
         keys, groups, stamps = rows.keys()[order], numbers[order], stamps.take(pa.array(order))
@@ -197,12 +202,12 @@ class StampedRows(GroupedRows):
         return order, before, (groups, *rough_codes([stamps], _KEYS))
 
     def codes_of(self, keys: Int64Array) -> Codes:
-        """The groups of rows, and the codes of their stamps, by their row keys in any order."""
+        """The groups of rows and the codes of stamps, by row keys in any order."""
         stamps = pick([self.version.views[self._stamp]], keys)
         return (self.groups_of(keys), *rough_codes(stamps, _KEYS))
 
     def _wait(self, keys: Int64Array, groups: Int64Array, behind: Int64Array) -> bool:
-        """Whether rows that have come wait: if they come behind the last rows of their groups, or have new groups."""
+        """Whether new rows wait: behind the last rows of their groups, or in new groups."""
         if not self._may_wait or self._order is None or self._order.is_empty:
             return False
         if self._waiting.count + len(keys) > _MOST_WAITING:
@@ -218,7 +223,7 @@ class StampedRows(GroupedRows):
         return True
 
     def _settle_some(self, count: int) -> None:
-        """Take ``count`` rows that wait into the order, and the others of their groups."""
+        """Put ``count`` waiting rows into the order, and the others of their groups."""
         groups = self.groups_of(self._waiting.keys)
         ahead = groups - self._turn
         ahead[ahead < 0] += self._groups.count
@@ -232,7 +237,7 @@ class StampedRows(GroupedRows):
         self._place(version, *self._waiting.take())
 
     def _place(self, version: TableVersion, rows: RowSet, behind: Int64Array) -> None:
-        """Take rows into the order that have waited, each with the last row of its group when it came."""
+        """Put waiting rows into the order, with each group's former last row."""
         assert self._order is not None
         order, before, codes = self.sorted(version, rows, self.groups_of(rows.keys()))
         groups, behind = codes[0], behind[order]

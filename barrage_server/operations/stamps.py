@@ -1,4 +1,4 @@
-"""Columns of a table that stand beside the rows of another one: those of its last row."""
+"""Columns that repeat values of another table's last row."""
 
 from __future__ import annotations
 
@@ -43,22 +43,32 @@ class ConstantView(ColumnView):
         return MAX_KEY
 
     def compact(self) -> None:
-        """Nothing is overwritten."""
+        """Do nothing: no value is overwritten."""
 
 
 def taken(values: pa.Array, places: Int64Array) -> pa.Array:
-    """The values at some places, which may repeat; LimitError if that takes too much memory at once."""
+    """The values at some places, which may repeat.
+
+    Raises:
+        LimitError: the copy takes too much memory at once.
+
+    """
     check_copies(values, places)
     return from_storage(take(to_storage(values), places), values.type)
 
 
 def repeated(value: pa.Array, count: int) -> pa.Array:
-    """The value of an array of one, ``count`` times; LimitError if that takes too much memory at once."""
+    """The value of an array of one, ``count`` times.
+
+    Raises:
+        LimitError: the copy takes too much memory at once.
+
+    """
     return taken(value, np.zeros(count, np.int64))
 
 
 def last_values(version: TableVersion, columns: Sequence[int]) -> list[pa.Array]:
-    """The values of some columns in the last row, each as an array of one; null without rows."""
+    """The values of columns in the last row, as arrays of one; null without rows."""
     if version.row_set:
         last = version.row_set.last_key
         return version.read(RowSet.from_range(last, last), columns)

@@ -1,4 +1,4 @@
-"""What holds for the result of an operation, given what holds for its input."""
+"""The traits of the result of an operation, given the traits of its input."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ __all__ = ["of_columns", "of_rows", "route_of"]
 
 
 def of_columns(traits: TableTraits) -> TableTraits:
-    """For other columns of the same rows."""
+    """Traits of other columns of the same rows."""
     return replace(traits, is_input=False, stated=route_of(traits))
 
 
 def of_rows(traits: TableTraits) -> TableTraits:
-    """For some of the rows, under their keys, that stay in the result for as long as they do in the input."""
+    """Traits of a subset of the rows, under their keys.
+
+    The rows stay in the result for as long as they stay in the input.
+    """
     return TableTraits(
         append_only=traits.append_only, add_only=traits.add_only, is_blink=traits.is_blink, stated=route_of(traits)
     )
 
 
 def route_of(*traits: TableTraits) -> tuple[tuple[str, object], ...]:
-    """The attribute with the relays that one of the inputs has passed, which keeps relays from following themselves.
+    """The attribute with the relays that the inputs have passed.
 
-    Other attributes of servers speak of tables that are not this one.
+    It keeps relays from following themselves. Other attributes of servers are about tables that are not this one.
     """
     routes = {
         server: None

@@ -19,6 +19,7 @@ from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.operations.checks import known_columns
+from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
@@ -30,10 +31,12 @@ _LEAST_BITS: Final = 3
 
 
 class _Numbering:
-    """Row keys that are made of the key of a row and the number of an item. One object per version.
+    """Row keys made of the key of a row and the number of an item.
+
+    There is one object per version.
 
     Args:
-        bits: the lower bits, which have the number of the item.
+        bits: the number of lower bits, which contain the number of the item.
 
     """
 
@@ -48,27 +51,27 @@ class _Numbering:
         return RowSet.from_ranges(starts << self.bits, (ends << self.bits) | ((1 << self.bits) - 1))
 
     def rows(self, keys: Int64Array, lengths: Int64Array, first: Int64Array | int = 0) -> RowSet:
-        """The row keys of list items: for each of the rows ``keys`` (ascending), its items from number ``first`` on."""
+        """The row keys of items, from number ``first`` on, of ascending row ``keys``."""
         starts, ends = (keys << self.bits) + first, (keys << self.bits) + lengths - 1
         some = starts <= ends
         return RowSet.from_ranges(starts[some], ends[some])
 
     def count(self, rows: RowSet, keys: Int64Array) -> Int64Array:
-        """How many of ``rows`` are items of each row."""
+        """The number of items of each row among ``rows``."""
         return rows.rank((keys + 1) << self.bits) - rows.rank(keys << self.bits)
 
     def shifts(self, shifted: RowSetShiftData) -> RowSetShiftData:
-        """The shifts of the items of all rows that shifts move."""
+        """The shifts of the items of shifted rows."""
         ends = (shifted.ends << self.bits) | ((1 << self.bits) - 1)
         return RowSetShiftData.from_arrays(shifted.starts << self.bits, ends, shifted.deltas << self.bits)
 
     def translated(self, rows: RowSet, other: _Numbering) -> RowSet:
-        """The keys that items have in another numbering."""
+        """The keys of items in another numbering."""
         keys = rows.keys()
         return RowSet.from_sorted_keys(((keys >> self.bits) << other.bits) | (keys & ((1 << self.bits) - 1)))
 
     def plan(self, plan: ReadPlan) -> tuple[ReadPlan, Int64Array, Int64Array]:
-        """The rows of some items; for each item the place of its row among them, and its number."""
+        """The rows of items, each item's position among these rows, and its number."""
         known = plan.in_source
         if known is None or known[0] is not self:
             rows = plan.keys >> self.bits
@@ -81,7 +84,7 @@ class _Numbering:
         return inner
 
 
-class UngroupedView(ColumnView):
+class UngroupedView(GatheredView):
     """A column of the input for each item of its rows.
 
     Args:
@@ -91,18 +94,15 @@ class UngroupedView(ColumnView):
 
     """
 
-    __slots__ = ("_is_list", "_numbering", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_is_list", "_numbering")
 
     def __init__(self, view: ColumnView, numbering: _Numbering, *, is_list: bool) -> None:
-        self.type = _item_type(view.type) if is_list else view.type
-        self.is_frozen = False
-        self.depth = view.depth + 1
-        self._view = view
+        super().__init__(view, data_type=_item_type(view.type) if is_list else None)
         self._numbering = numbering
         self._is_list = is_list
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Read each row once, and give each item its own; null behind the end of a list."""
+        """Read each row once, and take the items; null behind the end of a list."""
         rows, places, numbers = self._numbering.plan(plan)
         values = self._view.read(rows)
         if not self._is_list:
@@ -117,25 +117,18 @@ class UngroupedView(ColumnView):
         chosen = pa.array(np.where(is_there, starts[places] + numbers, 0), mask=~is_there)
         return from_storage(items.take(chosen) if len(items) else pa.nulls(len(chosen), items.type), self.type)
 
-    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
-        """The end of the key space: values are copied in any case."""
-        return MAX_KEY
-
-    def compact(self) -> None:
-        """As the column does."""
-        self._view.compact()
-
 
 class Ungroup(Operator):
-    """Keeps which row keys there are: those of the input, followed by the number of the item. No values.
+    """A row for each item of the lists of a row.
 
-    A cycle costs the items of the rows that are added, removed, or modified in a list, and the ranges of the other rows
+    The state is row keys, and no values. A row key is the key of the input's row, followed by the number of the item. A
+    cycle costs the items of the rows that are added, removed, or modified in a list, and the ranges of the other rows
     that are modified or moved by shifts. When a list is too long for the bits that number its items, all rows get other
     keys.
 
     Args:
         schema: the columns of the input.
-        lists: the numbers of those whose items are wanted.
+        lists: the numbers of the columns whose items are wanted.
         null_fill: whether the shorter lists of a row end with nulls; otherwise they must be of one length.
 
     """
@@ -163,7 +156,7 @@ class Ungroup(Operator):
         return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Number the items of the rows that have changed."""
+        """Number the items of changed rows."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
@@ -204,7 +197,7 @@ class Ungroup(Operator):
         return self._outcome(version, TableUpdate(added, removed, shifted, tuple(modified)))
 
     def _lengths(self, version: TableVersion, rows: RowSet) -> Int64Array:
-        """How many items rows have: as many as the longest of their lists."""
+        """The number of items of each row: the length of its longest list."""
         found = [np.zeros(0, np.int64)]
         for part in version.pieces(rows, self._lists):
             lengths = [_lengths(to_storage(column)) for column in version.read(part, self._lists)]
@@ -225,7 +218,7 @@ class Ungroup(Operator):
                 )
 
     def _reaching(self, version: TableVersion, lengths: Int64Array) -> _Numbering:
-        """The present numbering, or one with more bits for lists that are too long for it."""
+        """The present numbering, or one with more bits for longer lists."""
         bits = self._numbering.bits
         needed = int(lengths.max() - 1).bit_length() if len(lengths) else 0
         if needed > bits:
@@ -248,7 +241,9 @@ class Ungroup(Operator):
 def ungroup(
     parents: Sequence[Table], columns: Sequence[str], *, null_fill: bool = True, name: str | None = None
 ) -> Table:
-    """A row for each item of the lists in ``columns``, in all columns of lists without; rows without items have none.
+    """A row for each item of the lists in ``columns``.
+
+    Without ``columns``, all columns of lists are taken. Rows without items have no row.
 
     Raises:
         InvalidRequestError: a column has no lists, or there is none that has; without ``null_fill`` also when a row has
@@ -287,5 +282,5 @@ def _item_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _lengths(lists: pa.Array) -> Int64Array:
-    """The numbers of items; a list that is null has none."""
+    """The numbers of items; 0 for null."""
     return np.asarray(pc.list_value_length(lists).fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False))

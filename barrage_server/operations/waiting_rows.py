@@ -1,4 +1,4 @@
-"""Rows that have been appended to their groups, and have no places in an order yet."""
+"""Rows appended to their groups that have no places in an order yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_PARTS = 64
 
 
 class WaitingRows:
-    """Rows that wait, each with the row that was the last one of its group when it came.
+    """Waiting rows, each with the former last row of its group.
 
     Attributes:
         count: how many wait.
@@ -31,7 +31,7 @@ class WaitingRows:
         return 2 * np.dtype(np.int64).itemsize * self.count
 
     def add(self, keys: Int64Array, behind: Int64Array) -> None:
-        """Take in rows by their keys in any order, with the keys of the last rows of their groups, or -1."""
+        """Add rows by keys, with the keys of the last rows of their groups, or -1."""
         self._parts.append((keys, behind))
         self.count += len(keys)
         if len(self._parts) > _MOST_PARTS:  # of one row each they would take much more than their cells
@@ -44,7 +44,7 @@ class WaitingRows:
         return self._parts[0][0]
 
     def take(self, chosen: npt.NDArray[np.bool_] | None = None) -> tuple[RowSet, Int64Array]:
-        """Take out the rows that are ``chosen``, or all: they do not wait any more.
+        """Remove the rows that are ``chosen``, or all.
 
         Args:
             chosen: one flag for each of :attr:`keys`.

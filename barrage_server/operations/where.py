@@ -1,4 +1,4 @@
-"""The rows for which formulas hold."""
+"""The operator of filters by formulas."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["FilteredRows"]
 
 
 class FilteredRows(Where):
-    """The rows for which all of several formulas hold, under their keys. The columns are those of the input.
+    """The rows for which all formulas hold, with the keys and columns of the input.
 
-    A cycle costs the rows added, or changed in a column that a formula depends on. Functions of users are called for
-    rows for which the formulas before theirs hold, and for no others: those may be what keeps them from raising.
+    A cycle costs the rows added, or changed in a column that a formula depends on. Functions of users are called only
+    for rows for which the formulas before them hold, since these may keep the functions from raising.
 
     Args:
         schema: the columns of the input.
@@ -49,7 +49,7 @@ class FilteredRows(Where):
         return self._with_history(super().start(inputs), inputs[0])
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Evaluate the rows added, or changed in a column that a formula depends on."""
+        """Evaluate the rows added, or changed in a column that a formula reads."""
         return self._with_history(super().follow(changes, inputs), inputs[0])
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:

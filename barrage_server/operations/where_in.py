@@ -1,4 +1,4 @@
-"""The rows of one table whose key another one has, or has not: ``where_in`` and ``where_not_in``."""
+"""Filters by the keys of another table: ``where_in`` and ``where_not_in``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ __all__ = ["WhereIn", "where_in"]
 
 
 class WhereIn(Operator):
-    """Keeps the keys of the right table with the number of their rows, and once that ticks the left rows by key.
+    """The left rows whose key the right table has, or does not have.
 
-    A cycle costs the rows that change in a key column on both sides, and the left rows of the keys that appear on the
-    right or vanish there. The columns are those of the left input.
+    The state is the right keys, each with the number of its rows; if the right table ticks, the left rows by key, too.
+    A cycle costs the rows that change in a key column on both sides, and the left rows of keys that appear on the right
+    or vanish there.
 
     Args:
         schema: the columns of the left input.
@@ -67,7 +68,7 @@ class WhereIn(Operator):
         return self._groups.nbytes + self._there.nbytes + (0 if self._left is None else self._left.nbytes)
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Take in the keys of the right table, and look for those of the left one among them."""
+        """Add the right keys, and look them up for the left rows."""
         left, right = inputs
         found = [
             self._groups.add(keys, part.size)
@@ -81,7 +82,7 @@ class WhereIn(Operator):
         return self._outcome(left, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Look for the keys of left rows that have changed, and for the left rows of keys that have."""
+        """Look up the keys of changed left rows, and the left rows of changed keys."""
         (left_change, right_change), (left, _) = changes, inputs
         update = TableUpdate.empty(len(self.schema)) if left_change is None else left_change.update
         departure = None if self._left is None else self._left.leave(left_change)
@@ -114,7 +115,12 @@ class WhereIn(Operator):
         return self._outcome(left, TableUpdate(added, removed, own_shifts, modified))
 
     def _follow_right(self, change: Change | None) -> tuple[Int64Array, Int64Array]:
-        """Count the right rows anew; the groups whose left rows enter the result, and those whose rows leave it."""
+        """Update the numbers of right rows.
+
+        Returns:
+            The groups whose left rows enter the result, and those whose rows leave it.
+
+        """
         nothing = np.zeros(0, np.int64)
         if change is None or change.update.is_empty:
             return nothing, nothing
@@ -156,7 +162,7 @@ class WhereIn(Operator):
         return rows if len(places) == rows.size else RowSet.from_sorted_keys(rows.select(places))
 
     def _pack(self, left: TableVersion) -> None:
-        """Number the groups that have rows anew, when most have none."""
+        """Renumber the groups that have rows, when most have none."""
         if self._left is None or self._gone + self._left.gone <= max(FEW_DEAD, self._groups.count >> 2):
             return
         self._gone = self._left.gone = 0
@@ -180,7 +186,9 @@ class WhereIn(Operator):
 def where_in(
     parents: Sequence[Table], columns: Sequence[str], *, inverted: bool = False, name: str | None = None
 ) -> Table:
-    """The rows of the first table whose key the second one has; with ``inverted`` those whose key it has not.
+    """The rows of the first table whose key the second one has.
+
+    With ``inverted``, the rows whose key the second table does not have.
 
     Args:
         parents: the table, and the one with the keys.

@@ -1,4 +1,4 @@
-"""What is computed from tables, as values: operations, conditions, and the methods that make them."""
+"""Operations on tables as values, and the methods that make them."""
 
 from __future__ import annotations
 

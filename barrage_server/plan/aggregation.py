@@ -1,8 +1,8 @@
-"""Aggregations of the rows of a group, as values, and the functions that make them: ``bs.agg``.
+"""Aggregations as values, and the functions that make them: ``bs.agg``.
 
 The names are those of Deephaven's Python client. Columns are written ``"total = price"``, or ``"price"`` for a result
-of the same name. Null is left out of every aggregation but the number of rows, those of a first or last row, all
-values, and formulas.
+of the same name. Aggregations leave nulls out, except the number of rows, first and last rows, lists of all values, and
+formulas.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from barrage_server.arguments import names, shown, text
+from barrage_server.arguments import flag, names, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.condition import Condition
 from barrage_server.plan.expression import Expression, column_texts, formula_text
+from barrage_server.plan.texts import Texts
 from barrage_server.public import public
 
 __all__ = [
@@ -45,7 +46,6 @@ __all__ = [
     "weighted_sum",
 ]
 
-Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 Filter: TypeAlias = str | Condition | Expression
 
 _ELSEWHERE: Final = {
@@ -62,7 +62,7 @@ _ELSEWHERE: Final = {
     "stdev": "std",
     "variance": "var",
 }
-"""What functions are called in other libraries."""
+"""Functions by their names in other libraries."""
 
 
 @public
@@ -103,9 +103,10 @@ class Aggregation:
 
 
 def sum_(cols: Texts = ()) -> Aggregation:
-    """The sum: 64-bit integers, which wrap around, of integers and booleans; floats of floats, doubles of doubles.
+    """The sum of the values; null if all values are null.
 
-    Of unsigned 64-bit integers it is one. Of nothing but nulls it is null.
+    The sum of integers and booleans is a 64-bit integer, which wraps around; it is unsigned for unsigned 64-bit
+    integers. The sum of floats is a float, and the sum of doubles a double.
     """
     return _of("sum", cols)
 
@@ -131,12 +132,17 @@ def var(cols: Texts = ()) -> Aggregation:
 
 
 def weighted_avg(wcol: str, cols: Texts = ()) -> Aggregation:
-    """The mean with the weights in ``wcol``, a double. Rows without a weight are left out; without any it is null."""
+    """The mean with the weights in ``wcol``, a double.
+
+    Rows without a weight are left out. The mean is null if no row has a weight.
+    """
     return _of("weighted_avg", cols, text(wcol, "wcol"))
 
 
 def weighted_sum(wcol: str, cols: Texts = ()) -> Aggregation:
-    """The sum of the products with the weights in ``wcol``: a 64-bit integer of integers, otherwise a double.
+    """The sum of the products with the weights in ``wcol``.
+
+    It is a 64-bit integer for integers, otherwise a double.
 
     Rows without a weight are left out.
     """
@@ -163,12 +169,12 @@ def median(cols: Texts = (), average_evenly_divided: bool = True) -> Aggregation
             both, in the type of the column.
 
     """
-    is_mean = _flag(average_evenly_divided, "average_evenly_divided")
+    is_mean = flag(average_evenly_divided, "average_evenly_divided")
     return replace(_of("median", cols), with_mean=None if is_mean else False)
 
 
 def pct(percentile: float, cols: Texts = (), average_evenly_divided: bool = False) -> Aggregation:
-    """The value at a part of the way from the smallest to the largest.
+    """The value at a part of the way from the smallest to the largest value.
 
     It is the value that is nearest to that place, of two the larger.
 
@@ -179,7 +185,7 @@ def pct(percentile: float, cols: Texts = (), average_evenly_divided: bool = Fals
             the way, or the mean with the next one if there are as many behind it as up to it.
 
     """
-    is_mean = _flag(average_evenly_divided, "average_evenly_divided")
+    is_mean = flag(average_evenly_divided, "average_evenly_divided")
     return replace(_of("pct", cols), share=percentile, with_mean=True if is_mean else None)
 
 
@@ -194,22 +200,22 @@ def last(cols: Texts = ()) -> Aggregation:
 
 
 def sorted_first(order_by: Texts, cols: Texts = ()) -> Aggregation:
-    """The value in the row that is the first in the order of some columns, also if it is null."""
+    """The value in the first row in the order of ``order_by``, null or not."""
     return replace(_of("sorted_first", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def sorted_last(order_by: Texts, cols: Texts = ()) -> Aggregation:
-    """The value in the row that is the last in the order of some columns, also if it is null."""
+    """The value in the last row in the order of ``order_by``, null or not."""
     return replace(_of("sorted_last", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def count_(col: str) -> Aggregation:
-    """The number of rows, a 64-bit integer, as a column of that name."""
+    """The number of rows, as a 64-bit column ``col``."""
     return _of("count", text(col, "col"))
 
 
 def count_where(col: str, filters: Filter | Sequence[Filter]) -> Aggregation:
-    """The number of rows for which all conditions hold, a 64-bit integer, as a column of that name.
+    """The number of rows that meet all conditions, as a 64-bit column ``col``.
 
     >>> bs.agg.count_where("large", ["size > 100", "sym == `A`"])
     """
@@ -217,17 +223,25 @@ def count_where(col: str, filters: Filter | Sequence[Filter]) -> Aggregation:
 
 
 def count_distinct(cols: Texts = (), count_nulls: bool = False) -> Aggregation:
-    """How many different values there are, a 64-bit integer; null and NaN are two more with ``count_nulls``."""
-    return replace(_of("count_distinct", cols), with_nulls=_flag(count_nulls, "count_nulls"))
+    """The number of different values, a 64-bit integer.
+
+    Null and NaN count as two more values with ``count_nulls``.
+    """
+    return replace(_of("count_distinct", cols), with_nulls=flag(count_nulls, "count_nulls"))
 
 
 def distinct(cols: Texts = (), include_nulls: bool = False) -> Aggregation:
-    """The different values in order, as a list. Of nothing but nulls it is null, unless ``include_nulls`` is true."""
-    return replace(_of("distinct", cols), with_nulls=_flag(include_nulls, "include_nulls"))
+    """The different values in order, as a list.
+
+    The result for a group of nulls alone is null, unless ``include_nulls`` is true.
+    """
+    return replace(_of("distinct", cols), with_nulls=flag(include_nulls, "include_nulls"))
 
 
 def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: Any = None) -> Aggregation:
-    """The only value, or ``non_unique_sentinel`` if there are several; null of nothing but nulls.
+    """The only value of the group, or ``non_unique_sentinel``.
+
+    The result for a group of nulls alone is null.
 
     Args:
         cols: the columns.
@@ -238,7 +252,7 @@ def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: A
     sentinel = non_unique_sentinel.item() if hasattr(non_unique_sentinel, "dtype") else non_unique_sentinel
     if sentinel is not None and not isinstance(sentinel, str | bool | int | float):
         raise InvalidRequestError(f"non_unique_sentinel must be a number, string or boolean, not {shown(sentinel)}.")
-    return replace(_of("unique", cols), with_nulls=_flag(include_nulls, "include_nulls"), sentinel=sentinel)
+    return replace(_of("unique", cols), with_nulls=flag(include_nulls, "include_nulls"), sentinel=sentinel)
 
 
 def group(cols: Texts = ()) -> Aggregation:
@@ -260,12 +274,14 @@ def partition(col: str, include_by_columns: bool = True) -> Aggregation:
         include_by_columns: whether the constituents have the columns that tell groups apart.
 
     """
-    with_keys = _flag(include_by_columns, "include_by_columns")
+    with_keys = flag(include_by_columns, "include_by_columns")
     return replace(_of("partition", text(col, "col")), with_keys=with_keys)
 
 
 def formula(formula: str | Expression, formula_param: str | None = None, cols: Texts = ()) -> Aggregation:
-    """The result of a formula of the lists of values of each group, in the language of ``docs/queries.md``.
+    """The result of a formula over the lists of values of each group.
+
+    The language is that of ``docs/queries.md``.
 
     >>> bs.agg.formula("spread = max(price) - min(price)")
     >>> bs.agg.formula("avg(each) / 2", "each", ["half = price"])
@@ -294,10 +310,12 @@ if not TYPE_CHECKING:  # type checkers know the names
 
 
 def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
-    """Check that ``value`` is a condition or a list of them: formulas, and trees of ``barrage_server.plan.condition``.
+    """Check that ``value`` is a condition or a list of conditions.
+
+    A condition is a formula or a tree of ``barrage_server.plan.condition``.
 
     Raises:
-        InvalidRequestError: it is not; ``what`` is the argument.
+        InvalidRequestError: ``value`` is something else; ``what`` is the name of the argument.
 
     """
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
@@ -305,12 +323,6 @@ def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
         if not isinstance(entry, str | Condition | Expression):
             raise InvalidRequestError(f"{what} must be formulas or conditions, not {shown(entry)}.")
     return tuple(entry.text if isinstance(entry, Expression) else entry for entry in listed)
-
-
-def _flag(value: bool, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidRequestError(f"{what} must be True or False, not {shown(value)}.")
-    return value
 
 
 def _of(function: str, cols: Texts, weight: str | None = None) -> Aggregation:

@@ -55,7 +55,7 @@ class LocalDate:
 
 @dataclass(frozen=True, slots=True)
 class BigDecimal:
-    """A decimal number, exactly: a sign, digits, and maybe a point with digits after it."""
+    """An exact decimal number: a sign, digits, and an optional decimal point."""
 
     digits: str
 
@@ -77,7 +77,7 @@ class Comparison(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Whether ``left`` and ``right`` compare so. At least one of them is a column."""
+    """Whether two operands compare so; at least one of them is a column."""
 
     comparison: Comparison
     left: Operand
@@ -87,7 +87,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Whether ``target`` is one of ``candidates``; with ``inverted``, whether it is none of them."""
+    """Whether ``target`` is one of ``candidates``, or none of them (``inverted``)."""
 
     target: Operand
     candidates: tuple[Operand, ...]
@@ -111,7 +111,10 @@ class IsNan:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Whether the whole of a string matches a regular expression (RE2); null does not, inverted or not."""
+    """Whether a regular expression (RE2) matches the whole of a string.
+
+    Null does not match, inverted or not.
+    """
 
     column: Column
     pattern: str
@@ -121,7 +124,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """Whether a string contains ``text``; null does not, inverted or not."""
+    """Whether a string contains ``text``; null never does, inverted or not."""
 
     column: Column
     text: str
@@ -131,7 +134,10 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Whether one of ``columns`` (empty: any column) contains ``text``, without regard to case, or is that number."""
+    """Whether a column contains ``text``, regardless of case, or is that number.
+
+    Without ``columns``, all columns are searched.
+    """
 
     text: str
     columns: tuple[Column, ...] = ()

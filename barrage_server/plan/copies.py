@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barrage_server.plan.operation import Operation
+from barrage_server.plan.operation import Operation, PairOperation
 
 __all__ = ["BlinkToAppendOnly", "Ring", "SnapshotWhen"]
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotWhen(Operation):
-    """The first table as it was when the second one, the trigger, changed last.
+class SnapshotWhen(PairOperation):
+    """The first table as of the last change of the second one, the trigger.
 
     Attributes:
         stamps: columns of the trigger, as ``"time"`` or ``"taken = time"``, whose values in its last row the rows get;
@@ -23,8 +23,6 @@ class SnapshotWhen(Operation):
     """
 
     verb = "snapshot_when"
-    least_inputs = 2
-    most_inputs = 2
     is_of_its_moment = True
 
     stamps: tuple[str, ...] = ()

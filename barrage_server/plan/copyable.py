@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from barrage_server.arguments import integer, shown
-from barrage_server.errors import InvalidRequestError
+from barrage_server.arguments import flag, integer
 from barrage_server.plan.copies import BlinkToAppendOnly, Ring, SnapshotWhen
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.texts import Texts, optional_texts
@@ -17,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class Copyable(ABC, Generic[Result]):
-    """What operations apply to, and those of them that copy rows as they pass."""
+    """A table to apply operations to: ``operate``, and operations that copy rows."""
 
     @abstractmethod
     def operate(self, operation: Operation, *others: Result) -> Result:
@@ -31,7 +30,9 @@ class Copyable(ABC, Generic[Result]):
         incremental: bool = False,
         history: bool = False,
     ) -> Result:
-        """This table as it was when ``trigger_table`` changed last, with columns of that table's last row, the stamps.
+        """This table as it was when ``trigger_table`` last changed.
+
+        The result also has *stamps*: columns of the last row of ``trigger_table``.
 
         >>> each_minute = trades.snapshot_when(bs.time_table("PT1m", graph=server.graph), "taken = Timestamp")
 
@@ -47,16 +48,19 @@ class Copyable(ABC, Generic[Result]):
 
         """
         for name, value in (("initial", initial), ("incremental", incremental), ("history", history)):
-            _check_flag(value, name)
+            flag(value, name)
         stamps = optional_texts(stamp_cols, "stamp_cols")
         return self.operate(SnapshotWhen(stamps, initial, incremental, history), trigger_table)
 
     def blink_to_append_only(self) -> Result:
-        """All rows that this table, a blink table, has now and will have. It grows as long as it is referenced."""
+        """All rows that this blink table has now and will have.
+
+        The result grows as long as it is referenced.
+        """
         return self.operate(BlinkToAppendOnly())
 
     def ring_table(self, capacity: int, initialize: bool = True) -> Result:
-        """The last rows that this table has got, at most ``capacity``, also after they have left it.
+        """The last ``capacity`` rows added to this table, removed ones included.
 
         >>> recent = ticks.ring_table(10_000)
 
@@ -65,10 +69,4 @@ class Copyable(ABC, Generic[Result]):
             initialize: whether it begins with the rows that are there.
 
         """
-        _check_flag(initialize, "initialize")
-        return self.operate(Ring(integer(capacity, "capacity", least=1), initialize))
-
-
-def _check_flag(value: bool, what: str) -> None:
-    if not isinstance(value, bool):
-        raise InvalidRequestError(f"{what} must be True or False, not {shown(value)}.")
+        return self.operate(Ring(integer(capacity, "capacity", least=1), flag(initialize, "initialize")))

@@ -1,4 +1,4 @@
-"""Where the tables of an engine get the computation of their operations from, which is in a room above them."""
+"""The seam between tables of the engine and the operators, a room above them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["UNLIMITED", "Allowance", "Deriver", "derive", "derive_with"]
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What the result of an operation may take; it fails when it takes more.
+    """Limits of the result of an operation, which fails beyond them.
 
     Attributes:
         seconds: of a cycle, by the clock of its graph.
@@ -46,5 +46,5 @@ def derive_with(deriver: Deriver) -> None:
 
 
 def derive(operation: Any, inputs: Sequence[Any], allowance: Allowance = UNLIMITED) -> Any:
-    """The table of the result of ``operation`` on ``inputs``, which takes no more than its allowance."""
+    """Derive the table of ``operation`` on ``inputs``, within ``allowance``."""
     return _deriver(operation, inputs, allowance)

@@ -1,4 +1,4 @@
-"""The operation that makes the points of a plot from the rows of a table, as a value."""
+"""The operation that makes the points of a plot, as a value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ Place: TypeAlias = int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Downsample(Operation):
-    """A row for each part of a range of ``x`` that has rows: the first, least, greatest and last values of columns.
+    """The first, least, greatest and last values in each part of a range of ``x``.
+
+    Each part that has rows gives one row.
 
     Attributes:
         x: the column along which the rows are; None: their position.

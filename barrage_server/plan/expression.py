@@ -1,4 +1,4 @@
-"""Formulas put together with Python's operators: ``bs.col("price") * bs.col("size") > 1e6``.
+"""Formulas composed by Python's operators: ``bs.col("price") * 2 > 1e6``.
 
 An expression is the text of its formula, in the language of ``docs/queries.md``, with brackets where operators need
 them. So it is checked, sent and computed as the text is.
@@ -37,13 +37,15 @@ _ELSEWHERE: Final = {
     "otherwise": "choose",
     "shift": "at",
 }
-"""What methods are called in other libraries."""
+"""Methods by their names in other libraries."""
 
 
 @public
 @final
 class Expression:
-    """A formula. :func:`col` makes the first ones, operators make others of them; a text can be part of one, too.
+    """A formula that Python's operators combine with others.
+
+    :func:`col` makes the first expressions. A text can be an expression, too.
 
     ``+ - * / %``, ``**``, ``//`` and comparisons are those of the formula language; ``&``, ``|`` and ``~`` are its
     ``&&``, ``||`` and ``!``, and need brackets around comparisons, as in pandas. An expression has no truth value.
@@ -164,7 +166,13 @@ class Expression:
         return _made(f"!{_within(self, _ATOM)}", _UNARY)
 
     def is_in(self, values: Iterable[Value], *, ignore_case: bool = False) -> Expression:
-        """Whether the value is one of ``values``, at least one; of strings also without regard to case."""
+        """Whether the value is one of ``values``, of which there is at least one.
+
+        Args:
+            values: the values.
+            ignore_case: whether strings are compared without regard to case.
+
+        """
         return self._member("icase in" if ignore_case else "in", values)
 
     def not_in(self, values: Iterable[Value], *, ignore_case: bool = False) -> Expression:
@@ -184,7 +192,7 @@ class Expression:
         return _made(f"{_within(self, _OR)} ? {_within(first, _OR)} : {_within(second, _CHOICE)}", _CHOICE)
 
     def cast(self, type: str) -> Expression:  # noqa: A002  (what it is)
-        """The value as another type of the language: ``"int"``, ``"long"``, ``"double"`` and so on."""
+        """The value as another type of the language, such as ``"int"`` or ``"double"``."""
         from barrage_server.formula.parser import CASTS
 
         if text(type, "type") not in CASTS:
@@ -192,7 +200,7 @@ class Expression:
         return _made(f"({type}){_within(self, _ATOM)}", _UNARY)
 
     def at(self, position: Value) -> Expression:
-        """The value of this column in the row at a position: ``bs.col("x").at(bs.col("ii") - 1)``.
+        """The value of this column at a position: ``bs.col("x").at(bs.col("ii") - 1)``.
 
         Raises:
             InvalidRequestError: this is not a column.
@@ -207,7 +215,7 @@ class Expression:
         return _made(f"{_within(self, _ATOM)}.{_name(method, 'method')}{_listed(arguments)}")
 
     def named(self, name: str) -> str:
-        """The formula of a new column: what ``update`` and the like take."""
+        """The formula of a new column, as ``update`` and similar methods take it."""
         return f"{_name(name, 'name')} = {self.text}"
 
     if not TYPE_CHECKING:  # type checkers know the names
@@ -235,7 +243,7 @@ class Expression:
 
 
 def column_texts(cols: Any) -> Any:
-    """Columns as texts, where some of them are formulas, such as ``bs.col("price")``; all else as it is."""
+    """Replace the expressions among ``cols`` by their texts; keep all else."""
     if isinstance(cols, Expression):
         return cols.text
     if isinstance(cols, list | tuple):
@@ -244,7 +252,9 @@ def column_texts(cols: Any) -> Any:
 
 
 def col(name: str) -> Expression:
-    """A column, to compute with: ``bs.col("price") > 100``. Also ``i`` and ``ii``, the position of a row.
+    """A column to compute with: ``bs.col("price") > 100``.
+
+    ``i`` and ``ii`` are the position of a row.
 
     Raises:
         InvalidRequestError: formulas cannot read a column of that name.
@@ -254,7 +264,7 @@ def col(name: str) -> Expression:
 
 
 def call(function: str, *arguments: Value) -> Expression:
-    """The result of a function of the language, or a registered one: ``bs.call("sqrt", bs.col("x"))``.
+    """Call a function, built in or registered: ``bs.call("sqrt", bs.col("x"))``.
 
     Raises:
         InvalidRequestError: the name is none, or an argument is no value of the language.
@@ -275,12 +285,12 @@ def _is_name(name: str) -> bool:
 
 
 def formula_text(value: Any, what: str) -> str:
-    """The text of a formula that is a text or an expression; InvalidRequestError unless it is one."""
+    """The text of a formula; InvalidRequestError for any other value."""
     return value.text if isinstance(value, Expression) else text(value, what)
 
 
 def _made(formula: str, strength: int = _ATOM) -> Expression:
-    """An expression whose outermost operator is so strong."""
+    """An expression whose outermost operator has this strength."""
     from barrage_server.formula.lexer import MOST_CHARACTERS
 
     if len(formula) > MOST_CHARACTERS:
@@ -357,13 +367,13 @@ def _literal(value: Value) -> Expression:
 
 
 class _Nanoseconds(NamedTuple):
-    """A moment or a duration of numpy: its literal, without its quotes."""
+    """A numpy moment or duration, as the literal without its quotes."""
 
     literal: str
 
 
 def _plain(value: Any) -> Value:
-    """A value of numpy as one of Python, if it is a single one."""
+    """A numpy scalar as a Python value; any other value unchanged."""
     import numpy as np
 
     if not isinstance(value, np.datetime64 | np.timedelta64):
@@ -376,7 +386,7 @@ def _plain(value: Any) -> Value:
 
 
 def _time(value: Value) -> str | None:
-    """The literal of a moment, a date, a time of day or a duration, without its quotes."""
+    """The unquoted literal of a moment, date, time of day or duration, or None."""
     if isinstance(value, _Nanoseconds):
         return value.literal
     if isinstance(value, datetime):

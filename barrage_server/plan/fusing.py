@@ -1,4 +1,4 @@
-"""Filters of filters in a plan, which one table can compute."""
+"""Fusion of consecutive filters of a plan into one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from barrage_server.plan.plan import Plan, Result, Step
 __all__ = ["filters_together"]
 
 _POSITIONS: Final = re.compile(r"\bii?\b|_[\s)]*\[")
-"""What a formula has that reads positions of rows. A text that only looks like it has it too."""
+"""Matches every formula that reads positions of rows, and some that do not, such as in a string."""
 
 
 def filters_together(plan: Plan) -> Plan:
-    """The plan with filters of filters as one filter with the conditions of both; the same plan if it has none.
+    """Fuse chains of filters into single filters with all conditions.
 
-    The steps keep their numbers. One whose result nothing uses any more stays, and need not be computed. A filter whose
-    result is asked for, or used by several steps, stays a table of its own; so does one before conditions on positions,
-    which count its rows.
+    The steps keep their numbers. A fused step whose result is no longer used stays in the plan, and need not be
+    computed. A filter stays a table of its own if its result is an output or has several uses, or if the next filter
+    has a condition on positions, since positions count its rows.
+
+    Returns:
+        The new plan, or ``plan`` itself without such chains.
+
     """
     uses = Counter(source.step for step in plan.steps for source in step.inputs if isinstance(source, Result))
     uses.update(plan.outputs)
@@ -41,7 +45,7 @@ def filters_together(plan: Plan) -> Plan:
 
 
 def _filter_above(plan: Plan, number: int) -> int | None:
-    """The number of the filter that has the input of filter ``number`` as its result, if one filter can do both."""
+    """The step of the filter that can be fused with filter ``number``, if any."""
     step = plan.steps[number]
     if not isinstance(step.operation, Where) or any(map(_reads_positions, step.operation.conditions)):
         return None

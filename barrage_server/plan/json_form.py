@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError, LimitError
-from barrage_server.plan import copies, downsample, ranges
+from barrage_server.plan import copies, downsample, joins
 from barrage_server.plan import operation as operations
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
@@ -40,9 +40,9 @@ _OUTPUTS: Final = "outputs"
 @cache
 def verbs() -> Mapping[str, type[Operation]]:
     """The classes of all operations by their verbs."""
-    named = [one for module in (operations, copies, ranges, downsample) for one in vars(module).values()]
+    named = [one for module in (operations, joins, copies, downsample) for one in vars(module).values()]
     found = [one for one in named if isinstance(one, type) and issubclass(one, Operation)]
-    return {one.verb: one for one in found if one is not Operation}
+    return {one.verb: one for one in found if hasattr(one, "verb")}
 
 
 def plan_to_json(plan: Plan) -> bytes:
@@ -67,7 +67,7 @@ def plan_to_json(plan: Plan) -> bytes:
 
 
 def plan_from_json(data: bytes, most_bytes: int = MOST_BYTES) -> Plan:
-    """The plan of its JSON, which has ``most_bytes`` at most, and never more than :data:`MOST_BYTES`.
+    """Parse the JSON of a plan, of at most ``most_bytes`` and :data:`MOST_BYTES`.
 
     Raises:
         InvalidRequestError: it is no plan; the text names the place, as ``operations[3].columns[1]``.
@@ -96,7 +96,7 @@ def plan_from_json(data: bytes, most_bytes: int = MOST_BYTES) -> Plan:
 
 
 def _parsed(data: bytes) -> Any:
-    """The values of JSON text. Raises what :func:`plan_from_json` does."""
+    """Parse JSON text. Raises what :func:`plan_from_json` does."""
     values = 0
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _written_source(source: Source, place: str) -> Any:
 
 
 def _outputs(value: Mapping[str, Any], steps: int) -> tuple[int, ...]:
-    """The outputs that a plan names; the last operation without any."""
+    """The outputs that a plan names, or the last operation."""
     if _OUTPUTS not in value:
         return (steps - 1,)
     outputs = value[_OUTPUTS]

@@ -1,4 +1,4 @@
-"""The function by which several tables are joined at once."""
+"""The function that joins any number of tables at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Generic
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.copyable import Result
+from barrage_server.plan.joins import MultiJoin, MultiJoinColumns
 from barrage_server.plan.operable import Operable
-from barrage_server.plan.operation import MultiJoin, MultiJoinColumns
 from barrage_server.plan.texts import Texts, texts
 from barrage_server.public import public
 
@@ -38,7 +38,9 @@ def multi_join(
     input: Sequence[Operable[Result]] | Sequence[MultiJoinInput[Result]],  # noqa: A002  (as Deephaven's client has it)
     on: Texts | None = None,
 ) -> Result:
-    """A row for each key that one of several tables has, with columns of the row that each has of it; null without one.
+    """A row for each key of any of the tables, with columns of all tables.
+
+    The columns of a table are null for a key that the table lacks.
 
     >>> bs.multi_join([quotes, positions], on="sym")
     >>> bs.multi_join([bs.MultiJoinInput(quotes, "sym", "bid"), bs.MultiJoinInput(positions, "sym = symbol", "size")])

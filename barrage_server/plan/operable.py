@@ -1,69 +1,29 @@
-"""The methods by which tables are made from tables: the same for tables, for handles of remote ones, and for plans."""
+"""The methods that make tables from tables, for tables, handles and plans."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from barrage_server.arguments import integer, names, shown
+from barrage_server.arguments import flag, integer, names, shown
 from barrage_server.errors import InvalidRequestError
-from barrage_server.plan.aggregation import (
-    Aggregation,
-    abs_sum,
-    avg,
-    conditions,
-    count_,
-    first,
-    group,
-    last,
-    max_,
-    median,
-    min_,
-    std,
-    sum_,
-    var,
-)
-from barrage_server.plan.operation import (
-    AggregateAllBy,
-    AggregateBy,
+from barrage_server.plan import aggregation as agg
+from barrage_server.plan import operation as plan
+from barrage_server.plan.aggregation import Aggregation, conditions
+from barrage_server.plan.joins import (
     AsOfJoin,
-    DropColumns,
     ExactJoin,
-    Flatten,
     FullOuterJoin,
-    Head,
-    HeadBy,
-    HeadShare,
     Join,
-    LazyUpdate,
     LeftOuterJoin,
-    Merge,
-    MetaTable,
     NaturalJoin,
     NaturalJoinType,
-    RenameColumns,
-    Reverse,
+    RangeJoin,
     ReverseAsOfJoin,
-    Select,
-    SelectDistinct,
-    Slice,
-    Snapshot,
-    Sort,
-    SortColumn,
-    Tail,
-    TailBy,
-    TailShare,
-    Ungroup,
-    Update,
-    UpdateBy,
-    UpdateView,
-    View,
-    Where,
     WhereIn,
     WhereNotIn,
 )
 from barrage_server.plan.plottable import Plottable, Result
-from barrage_server.plan.ranges import RangeJoin
 from barrage_server.plan.texts import Texts, optional_texts, texts
 from barrage_server.plan.update_by import UpdateByOperation
 
@@ -71,7 +31,9 @@ __all__ = ["Operable", "merge"]
 
 
 class Operable(Plottable[Result]):
-    """What operations apply to. The names and the arguments are those of Deephaven's Python client.
+    """A table to apply operations to, with the methods of Deephaven's client.
+
+    Names and arguments are those of Deephaven's Python client.
 
     Each method raises what the operation finds wrong with its arguments and the columns of the table:
         InvalidRequestError: an argument, or a formula; the text says where and what was found.
@@ -80,15 +42,18 @@ class Operable(Plottable[Result]):
     """
 
     def select(self, formulas: Texts | None = None) -> Result:
-        """A table of the results of formulas, computed when their inputs change; of all columns without formulas."""
-        return self.operate(Select(() if formulas is None else texts(formulas, "formulas")))
+        """A table of the results of formulas, stored when their inputs change.
+
+        Without formulas, the table has all columns.
+        """
+        return self.operate(plan.Select(() if formulas is None else texts(formulas, "formulas")))
 
     def view(self, formulas: Texts) -> Result:
-        """A table of the results of formulas, computed when they are read."""
-        return self.operate(View(texts(formulas, "formulas")))
+        """A table of the results of formulas, evaluated when they are read."""
+        return self.operate(plan.View(texts(formulas, "formulas")))
 
     def update(self, formulas: Texts) -> Result:
-        """This table with the columns of formulas, computed when their inputs change.
+        """This table with computed columns, stored when their inputs change.
 
         >>> trades.update(["notional = price * size", "large = notional > 1e6"])
 
@@ -98,23 +63,23 @@ class Operable(Plottable[Result]):
                 their name by ``.named("New")``.
 
         """
-        return self.operate(Update(texts(formulas, "formulas")))
+        return self.operate(plan.Update(texts(formulas, "formulas")))
 
     def update_view(self, formulas: Texts) -> Result:
-        """This table with the columns of formulas, computed when they are read."""
-        return self.operate(UpdateView(texts(formulas, "formulas")))
+        """This table with computed columns, evaluated when they are read."""
+        return self.operate(plan.UpdateView(texts(formulas, "formulas")))
 
     def lazy_update(self, formulas: Texts) -> Result:
-        """The same as :meth:`update_view`: results are not kept, also for equal inputs."""
-        return self.operate(LazyUpdate(texts(formulas, "formulas")))
+        """The same as :meth:`update_view`; results for equal inputs are not cached."""
+        return self.operate(plan.LazyUpdate(texts(formulas, "formulas")))
 
     def drop_columns(self, cols: Texts) -> Result:
         """This table without some columns."""
-        return self.operate(DropColumns(names(cols, "cols", single=True)))
+        return self.operate(plan.DropColumns(names(cols, "cols", single=True)))
 
     def rename_columns(self, cols: Texts) -> Result:
         """This table with other names for some columns, each written ``"New = Old"``."""
-        return self.operate(RenameColumns(texts(cols, "cols")))
+        return self.operate(plan.RenameColumns(texts(cols, "cols")))
 
     def where(self, filters: Any) -> Result:
         """The rows for which all conditions hold.
@@ -128,38 +93,43 @@ class Operable(Plottable[Result]):
                 ``barrage_server.plan.condition``. A row for which a condition is null is left out.
 
         """
-        return self.operate(Where(conditions(filters, "filters")))
+        return self.operate(plan.Where(conditions(filters, "filters")))
 
     def head(self, num_rows: int = 5) -> Result:
         """The first rows, at most ``num_rows``."""
-        return self.operate(Head(integer(num_rows, "num_rows")))
+        return self.operate(plan.Head(integer(num_rows, "num_rows")))
 
     def tail(self, num_rows: int = 5) -> Result:
         """The last rows, at most ``num_rows``."""
-        return self.operate(Tail(integer(num_rows, "num_rows")))
+        return self.operate(plan.Tail(integer(num_rows, "num_rows")))
 
     def head_pct(self, pct: float) -> Result:
         """The first ``pct`` of the rows, from 0 to 1, rounded up."""
-        return self.operate(HeadShare(_share(pct)))
+        return self.operate(plan.HeadShare(_share(pct)))
 
     def tail_pct(self, pct: float) -> Result:
         """The last ``pct`` of the rows, from 0 to 1, rounded up."""
-        return self.operate(TailShare(_share(pct)))
+        return self.operate(plan.TailShare(_share(pct)))
 
     def slice(self, start: int, stop: int) -> Result:
-        """The rows from position ``start`` up to and without ``stop``; negative positions count from the end."""
-        return self.operate(Slice(start, stop))
+        """The rows from position ``start`` to ``stop``, without ``stop``.
+
+        Negative positions count from the end.
+        """
+        return self.operate(plan.Slice(start, stop))
 
     def flatten(self) -> Result:
         """The same rows, under row keys that are their positions."""
-        return self.operate(Flatten())
+        return self.operate(plan.Flatten())
 
     def reverse(self) -> Result:
         """The rows in reverse order."""
-        return self.operate(Reverse())
+        return self.operate(plan.Reverse())
 
     def sort(self, order_by: Texts, order: Any = None) -> Result:
-        """The rows in the order of columns, the first of them most significant; ties in the order of this table.
+        """The rows in the order of columns, the first column most significant.
+
+        Ties keep the order of this table.
 
         Args:
             order_by: names of columns; ``"abs(name)"`` for the order of absolute values.
@@ -172,7 +142,7 @@ class Operable(Plottable[Result]):
             directions = tuple(order)
         if len(directions) != len(columns):
             raise InvalidRequestError(f"The list order has {len(directions)} entries, and order_by {len(columns)}.")
-        return self.operate(Sort(tuple(map(_sort_column, columns, directions))))
+        return self.operate(plan.Sort(tuple(map(_sort_column, columns, directions))))
 
     def sort_descending(self, order_by: Texts) -> Result:
         """The rows in the descending order of columns."""
@@ -191,7 +161,7 @@ class Operable(Plottable[Result]):
         return self.operate(WhereIn(texts(cols, "cols")), filter_table)
 
     def where_not_in(self, filter_table: Result, cols: Texts) -> Result:
-        """The rows of this table whose key ``filter_table`` does not have; see :meth:`where_in`."""
+        """The rows whose key ``filter_table`` does not have; see :meth:`where_in`."""
         return self.operate(WhereNotIn(texts(cols, "cols")), filter_table)
 
     def natural_join(
@@ -201,7 +171,9 @@ class Operable(Plottable[Result]):
         joins: Texts | None = None,
         type: str = "error_on_duplicate",  # noqa: A002  (as Deephaven's client has it)
     ) -> Result:
-        """The rows of this table, with columns of the row of ``table`` that has the same key; null without one.
+        """This table with columns of the row of ``table`` that has the same key.
+
+        The columns are null for rows without a match.
 
         >>> trades.natural_join(quotes, on="sym", joins=["bid", "ask"])
 
@@ -216,11 +188,13 @@ class Operable(Plottable[Result]):
         return self.operate(NaturalJoin(texts(on, "on"), optional_texts(joins, "joins"), _match(type)), table)
 
     def exact_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
-        """A :meth:`natural_join` in which each row has a row of ``table``: it fails when one has none."""
+        """A :meth:`natural_join` that fails when a row has no match in ``table``."""
         return self.operate(ExactJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def aj(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
-        """The rows of this table, with columns of the last row of ``table`` before each, or at it; null without one.
+        """This table with columns of the last row of ``table`` at or before each row.
+
+        The columns are null for rows without a match.
 
         >>> trades.aj(quotes, on=["sym", "time >= quoted"], joins=["bid", "ask"])
 
@@ -235,7 +209,9 @@ class Operable(Plottable[Result]):
         return self.operate(AsOfJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def raj(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
-        """The rows of this table, with columns of the first row of ``table`` behind each, or at it; null without one.
+        """This table with columns of the first row of ``table`` at or after each row.
+
+        The columns are null for rows without a match.
 
         >>> trades.raj(quotes, on=["sym", "time <= quoted"], joins=["bid", "ask"])
 
@@ -245,7 +221,7 @@ class Operable(Plottable[Result]):
         return self.operate(ReverseAsOfJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def range_join(self, table: Result, on: Texts, aggs: Aggregation | Sequence[Aggregation]) -> Result:
-        """The rows of this table, with lists of the values of rows of ``table`` within a range that each row has.
+        """This table with lists of the values of ``table`` within each row's range.
 
         >>> orders.range_join(trades, ["sym", "opened <= time <= closed"], bs.agg.group("prices = price"))
 
@@ -263,7 +239,7 @@ class Operable(Plottable[Result]):
     def join(
         self, table: Result, on: Texts | None = None, joins: Texts | None = None, reserve_bits: int = 10
     ) -> Result:
-        """A row for each pair of a row of this table and one of ``table`` that have the same key.
+        """A row for each pair of rows of both tables that have the same key.
 
         >>> trades.join(quotes, on="sym", joins=["bid", "quoted = time"])
 
@@ -280,109 +256,118 @@ class Operable(Plottable[Result]):
         return self.operate(Join(optional_texts(on, "on"), optional_texts(joins, "joins"), bits), table)
 
     def left_outer_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
-        """The pairs of :meth:`join`, and the rows of this table that have none, with nulls in the columns of ``table``.
+        """The pairs of :meth:`join`, and the rows of this table without a pair.
 
-        Without ``joins`` the columns of ``table`` are added whose names this table does not have.
+        Rows without a pair have nulls in the columns of ``table``. Without ``joins``, the columns of ``table`` are
+        added whose names this table does not have.
         """
         return self.operate(LeftOuterJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def full_outer_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
-        """A :meth:`left_outer_join`, then the rows of ``table`` that have no pair, with nulls in this table's columns.
+        """A :meth:`left_outer_join`, followed by the rows of ``table`` without a pair.
 
-        Their keys are seen in columns of their own: ``joins=["right_sym = sym", "bid"]``.
+        These have nulls in this table's columns. Rename key columns to see their keys: ``joins=["right_sym = sym",
+        "bid"]``.
         """
         return self.operate(FullOuterJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def select_distinct(self, cols: Texts | None = None) -> Result:
-        """A row for each combination of values in ``cols``, in all columns without, in the order of appearance."""
-        return self.operate(SelectDistinct(optional_texts(cols, "cols")))
+        """A row for each combination of values in ``cols``, in order of appearance.
+
+        Without ``cols``, all columns are taken.
+        """
+        return self.operate(plan.SelectDistinct(optional_texts(cols, "cols")))
 
     def agg_by(self, aggs: Aggregation | Sequence[Aggregation], by: Texts | None = None) -> Result:
-        """A row for each group of rows that are equal in the columns ``by``; all rows are one group without.
+        """A row of aggregates for each group of rows that are equal in ``by``.
+
+        Without ``by``, all rows are one group.
 
         >>> trades.agg_by([bs.agg.sum_("volume = size"), bs.agg.count_("trades")], by="sym")
         """
-        return self.operate(AggregateBy(_aggregations(aggs), optional_texts(by, "by")))
+        return self.operate(plan.AggregateBy(_aggregations(aggs), optional_texts(by, "by")))
 
     def agg_all_by(self, agg: Aggregation, by: Texts | None = None) -> Result:
-        """A row for each group, with one aggregation, such as ``bs.agg.avg()``, of all other columns that it takes."""
+        """One aggregation, such as ``bs.agg.avg()``, of all suitable columns by group."""
         if not isinstance(agg, Aggregation):
             raise InvalidRequestError(f"agg must be an aggregation such as bs.agg.avg(), not {shown(agg)}.")
-        return self.operate(AggregateAllBy(agg, optional_texts(by, "by")))
+        return self.operate(plan.AggregateAllBy(agg, optional_texts(by, "by")))
 
     def count_by(self, col: str, by: Texts | None = None) -> Result:
         """The number of rows of each group, as the column ``col``."""
-        return self.agg_by(count_(col), by)
+        return self.agg_by(agg.count_(col), by)
 
     def sum_by(self, by: Texts | None = None) -> Result:
-        """The sums of all other columns with numbers, for each group."""
-        return self.agg_all_by(sum_(), by)
+        """The sums of all other numeric columns, for each group."""
+        return self.agg_all_by(agg.sum_(), by)
 
     def abs_sum_by(self, by: Texts | None = None) -> Result:
-        """The sums of the absolute values of all other columns with numbers, for each group."""
-        return self.agg_all_by(abs_sum(), by)
+        """The sums of absolute values of all other numeric columns, for each group."""
+        return self.agg_all_by(agg.abs_sum(), by)
 
     def avg_by(self, by: Texts | None = None) -> Result:
-        """The means of all other columns with numbers, for each group."""
-        return self.agg_all_by(avg(), by)
+        """The means of all other numeric columns, for each group."""
+        return self.agg_all_by(agg.avg(), by)
 
     def std_by(self, by: Texts | None = None) -> Result:
-        """The standard deviations of all other columns with numbers, for each group."""
-        return self.agg_all_by(std(), by)
+        """The standard deviations of all other numeric columns, for each group."""
+        return self.agg_all_by(agg.std(), by)
 
     def var_by(self, by: Texts | None = None) -> Result:
-        """The variances of all other columns with numbers, for each group."""
-        return self.agg_all_by(var(), by)
+        """The variances of all other numeric columns, for each group."""
+        return self.agg_all_by(agg.var(), by)
 
     def min_by(self, by: Texts | None = None) -> Result:
-        """The smallest values of all other columns that have an order, for each group."""
-        return self.agg_all_by(min_(), by)
+        """The smallest values of all other ordered columns, for each group."""
+        return self.agg_all_by(agg.min_(), by)
 
     def max_by(self, by: Texts | None = None) -> Result:
-        """The largest values of all other columns that have an order, for each group."""
-        return self.agg_all_by(max_(), by)
+        """The largest values of all other ordered columns, for each group."""
+        return self.agg_all_by(agg.max_(), by)
 
     def median_by(self, by: Texts | None = None) -> Result:
-        """The values in the middle of all other columns that have an order, for each group."""
-        return self.agg_all_by(median(), by)
+        """The medians of all other ordered columns, for each group."""
+        return self.agg_all_by(agg.median(), by)
 
     def first_by(self, by: Texts | None = None) -> Result:
         """The first row of each group."""
-        return self.agg_all_by(first(), by)
+        return self.agg_all_by(agg.first(), by)
 
     def last_by(self, by: Texts | None = None) -> Result:
         """The last row of each group."""
-        return self.agg_all_by(last(), by)
+        return self.agg_all_by(agg.last(), by)
 
     def group_by(self, by: Texts | None = None) -> Result:
-        """All other columns as lists, with the values of each group in the order of the rows."""
-        return self.agg_all_by(group(), by)
+        """The values of all other columns as lists, one row for each group.
+
+        Values are in the order of the rows.
+        """
+        return self.agg_all_by(agg.group(), by)
 
     def head_by(self, num_rows: int, by: Texts | None = None) -> Result:
-        """The first rows of each group, at most ``num_rows``; groups follow each other in the order of appearance.
+        """The first ``num_rows`` rows of each group, group by group.
 
-        The columns ``by`` come first in the result.
+        Groups are in order of appearance. The columns ``by`` come first in the result.
         """
-        return self.operate(HeadBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
+        return self.operate(plan.HeadBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
 
     def tail_by(self, num_rows: int, by: Texts | None = None) -> Result:
-        """The last rows of each group, as :meth:`head_by` has the first ones."""
-        return self.operate(TailBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
+        """The last ``num_rows`` rows of each group, as :meth:`head_by` does."""
+        return self.operate(plan.TailBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
 
     def ungroup(self, cols: Texts | None = None, null_fill: bool = True) -> Result:
-        """A row for each item of the lists in ``cols``, with the other columns of their row.
+        """A row for each item of the lists in ``cols``, with the other columns.
 
         Args:
             cols: columns of lists; all that there are without.
             null_fill: whether the shorter lists of a row end with nulls. Otherwise all must be of one length.
 
         """
-        if not isinstance(null_fill, bool):
-            raise InvalidRequestError(f"null_fill must be True or False, not {shown(null_fill)}.")
-        return self.operate(Ungroup(() if cols is None else names(cols, "cols", single=True), null_fill))
+        columns = () if cols is None else names(cols, "cols", single=True)
+        return self.operate(plan.Ungroup(columns, flag(null_fill, "null_fill")))
 
     def update_by(self, ops: UpdateByOperation | Sequence[UpdateByOperation], by: Texts | None = None) -> Result:
-        """This table with the results of functions that move along the rows of each group: sums so far, windows.
+        """This table with cumulative, moving and rolling functions of each group.
 
         >>> trades.update_by([bs.updateby.ema_tick(20, ["smooth = price"]), bs.updateby.cum_sum("size")], by="sym")
 
@@ -398,19 +383,21 @@ class Operable(Plottable[Result]):
         for entry in listed:
             if not isinstance(entry, UpdateByOperation):
                 raise InvalidRequestError(f"ops must be such as bs.updateby.cum_sum('price'), not {shown(entry)}.")
-        return self.operate(UpdateBy(listed, optional_texts(by, "by")))
+        return self.operate(plan.UpdateBy(listed, optional_texts(by, "by")))
 
     def snapshot(self) -> Result:
         """This table as it is now; the result does not change any more."""
-        return self.operate(Snapshot())
+        return self.operate(plan.Snapshot())
 
     def meta_table(self) -> Result:
         """The columns of this table, a row for each: name and type."""
-        return self.operate(MetaTable())
+        return self.operate(plan.MetaTable())
 
 
 def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Result:
-    """The rows of ``tables``, which have the same columns, one table after the other; or in the order of a column.
+    """The rows of ``tables``, table by table or in the order of a column.
+
+    All tables have the same columns.
 
     Raises:
         InvalidRequestError: there are no tables, or their columns differ.
@@ -422,7 +409,7 @@ def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Re
         if not isinstance(table, Operable):
             raise InvalidRequestError(f"merge takes a list of tables, and one entry is {shown(table)}.")
     first, *others = tables
-    return first.operate(Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
+    return first.operate(plan.Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
 
 
 def _aggregations(value: Any, example: str = "bs.agg.sum_('price')") -> tuple[Aggregation, ...]:
@@ -446,9 +433,9 @@ def _share(value: float) -> float:
     return float(value)
 
 
-def _sort_column(name: str, direction: Any) -> SortColumn:
+def _sort_column(name: str, direction: Any) -> plan.SortColumn:
     known = {None: False, "ascending": False, "asc": False, "descending": True, "desc": True}
     if not isinstance(direction, str | None) or direction not in known:
         raise InvalidRequestError(f'order is "ascending" or "descending", not {shown(direction)}.')
     absolute = name.startswith("abs(") and name.endswith(")")
-    return SortColumn(name[4:-1].strip() if absolute else name, known[direction], absolute)
+    return plan.SortColumn(name[4:-1].strip() if absolute else name, known[direction], absolute)

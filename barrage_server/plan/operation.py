@@ -7,7 +7,6 @@ checked when an operation meets the columns of its inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import ClassVar
 
 from barrage_server.plan.aggregation import Aggregation
@@ -17,28 +16,19 @@ from barrage_server.plan.update_by import UpdateByOperation
 __all__ = [
     "AggregateAllBy",
     "AggregateBy",
-    "AsOfJoin",
     "DropColumns",
     "EmptyTable",
-    "ExactJoin",
     "Flatten",
-    "FullOuterJoin",
     "Head",
     "HeadBy",
     "HeadShare",
-    "Join",
     "LazyUpdate",
-    "LeftOuterJoin",
     "Merge",
     "MetaTable",
-    "MultiJoin",
-    "MultiJoinColumns",
-    "NaturalJoin",
-    "NaturalJoinType",
     "Operation",
+    "PairOperation",
     "RenameColumns",
     "Reverse",
-    "ReverseAsOfJoin",
     "Select",
     "SelectDistinct",
     "Slice",
@@ -55,19 +45,18 @@ __all__ = [
     "UpdateView",
     "View",
     "Where",
-    "WhereIn",
-    "WhereNotIn",
 ]
 
 
 class Operation:
-    """The base of all operations. Equal ones on one table give one result.
+    """The base of all operations. Equal operations on a table give one result.
 
     Attributes:
         verb: the name of its method.
-        least_inputs: the tables that it is computed from, at least.
-        most_inputs: those at most; None: any number.
-        is_of_its_moment: whether the result depends on when it was made, so that equal ones have results of their own.
+        least_inputs: the least number of input tables.
+        most_inputs: the largest number of input tables; None: any number.
+        is_of_its_moment: whether the result depends on when it is made, so that equal operations have results of their
+            own.
 
     """
 
@@ -79,9 +68,18 @@ class Operation:
     is_of_its_moment: ClassVar[bool] = False
 
 
+class PairOperation(Operation):
+    """The base of operations on two tables."""
+
+    __slots__ = ()
+
+    least_inputs = 2
+    most_inputs = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Select(Operation):
-    """A table of the results of formulas, which are computed when their inputs change.
+    """A table of the results of formulas, stored when their inputs change.
 
     Attributes:
         columns: formulas such as ``"C = A + B"``, or names of columns; none: all columns.
@@ -95,7 +93,7 @@ class Select(Operation):
 
 @dataclass(frozen=True, slots=True)
 class View(Operation):
-    """A table of the results of formulas, which are computed when they are read."""
+    """A table of the results of formulas, evaluated when they are read."""
 
     verb = "view"
 
@@ -104,7 +102,7 @@ class View(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Update(Operation):
-    """The columns of the table, and those of formulas, which are computed when their inputs change."""
+    """The table with computed columns, stored when their inputs change."""
 
     verb = "update"
 
@@ -113,7 +111,7 @@ class Update(Operation):
 
 @dataclass(frozen=True, slots=True)
 class UpdateView(Operation):
-    """The columns of the table, and those of formulas, which are computed when they are read."""
+    """The table with computed columns, evaluated when they are read."""
 
     verb = "update_view"
 
@@ -122,7 +120,7 @@ class UpdateView(Operation):
 
 @dataclass(frozen=True, slots=True)
 class LazyUpdate(Operation):
-    """The same. Deephaven keeps the results of equal inputs; here they are computed again."""
+    """As :class:`UpdateView`; Deephaven caches the results for equal inputs."""
 
     verb = "lazy_update"
 
@@ -194,7 +192,10 @@ class TailShare(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Slice(Operation):
-    """The rows from position ``start`` up to and without ``stop``; negative positions count from the end."""
+    """The rows from position ``start`` to ``stop``, without ``stop``.
+
+    Negative positions count from the end.
+    """
 
     verb = "slice"
 
@@ -218,7 +219,7 @@ class Reverse(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SortColumn:
-    """A column that rows are ordered by; with ``absolute`` by its absolute value."""
+    """A column to order rows by, or its absolute value with ``absolute``."""
 
     name: str
     descending: bool = False
@@ -227,7 +228,10 @@ class SortColumn:
 
 @dataclass(frozen=True, slots=True)
 class Sort(Operation):
-    """The rows in the order of columns, the first of them most significant; ties in the order of the table."""
+    """The rows in the order of columns, the first column most significant.
+
+    Ties keep the order of the table.
+    """
 
     verb = "sort"
 
@@ -236,7 +240,10 @@ class Sort(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Operation):
-    """The rows of several tables with the same columns, one table after the other; or in the order of a column."""
+    """The rows of several tables, table by table or in the order of a column.
+
+    All tables have the same columns.
+    """
 
     verb = "merge"
     most_inputs = None
@@ -291,7 +298,7 @@ class TimeTable(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AggregateBy(Operation):
-    """A row for each group of rows that are equal in some columns, with the results of aggregations.
+    """A row of aggregates for each group of rows that are equal in some columns.
 
     Attributes:
         aggregations: what is computed of each group; none: the groups alone.
@@ -307,7 +314,7 @@ class AggregateBy(Operation):
 
 @dataclass(frozen=True, slots=True)
 class AggregateAllBy(Operation):
-    """The same, with one aggregation of all other columns that it can be computed of."""
+    """One aggregation of all suitable columns, for each group."""
 
     verb = "agg_all_by"
 
@@ -359,7 +366,7 @@ class Ungroup(Operation):
 
 @dataclass(frozen=True, slots=True)
 class UpdateBy(Operation):
-    """The columns of the table, and those of functions that move along the rows of each group.
+    """The table with cumulative, moving and rolling functions of each group.
 
     Attributes:
         operations: the functions; at least one.
@@ -375,179 +382,8 @@ class UpdateBy(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SelectDistinct(Operation):
-    """A row for each combination of values in some columns; none: in all."""
+    """A row for each combination of values in ``columns``, or in all columns."""
 
     verb = "select_distinct"
 
     columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WhereIn(Operation):
-    """The rows of the first table whose key the second one has.
-
-    Attributes:
-        columns: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
-
-    """
-
-    verb = "where_in"
-    least_inputs = 2
-    most_inputs = 2
-
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WhereNotIn(Operation):
-    """The rows of the first table whose key the second one does not have."""
-
-    verb = "where_not_in"
-    least_inputs = 2
-    most_inputs = 2
-
-    columns: tuple[str, ...]
-
-
-class NaturalJoinType(StrEnum):
-    """Which row of the second table a natural join takes, if several have one key."""
-
-    ERROR_ON_DUPLICATE = "error_on_duplicate"
-    FIRST_MATCH = "first_match"
-    LAST_MATCH = "last_match"
-
-
-@dataclass(frozen=True, slots=True)
-class NaturalJoin(Operation):
-    """The rows of the first table, with columns of the row of the second one that has the same key; null without one.
-
-    Attributes:
-        on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
-        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all others.
-        match: which row is taken, if the second table has several with one key.
-
-    """
-
-    verb = "natural_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-    match: NaturalJoinType = NaturalJoinType.ERROR_ON_DUPLICATE
-
-
-@dataclass(frozen=True, slots=True)
-class ExactJoin(Operation):
-    """The same, if each row of the first table has one of the second."""
-
-    verb = "exact_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Join(Operation):
-    """The pairs of rows of both tables that have the same key.
-
-    Attributes:
-        on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``; none: all pairs.
-        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all that are not compared.
-        reserve_bits: the bits of row keys for the rows of the second table that have one key.
-
-    """
-
-    verb = "join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...] = ()
-    joins: tuple[str, ...] = ()
-    reserve_bits: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOuterJoin(Operation):
-    """The same pairs, and the rows of the first table that have none, with nulls.
-
-    Attributes:
-        on: the columns that are compared.
-        joins: the columns of the second table; none: those whose names the first one does not have.
-
-    """
-
-    verb = "left_outer_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FullOuterJoin(Operation):
-    """A left outer join, and the rows of the second table that have no pair, with nulls."""
-
-    verb = "full_outer_join"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AsOfJoin(Operation):
-    """The rows of the first table, with columns of the row of the second one that is the last before it, or at it.
-
-    Attributes:
-        on: the columns that are equal, and last the stamps, as ``"time"`` or ``"time >= quoted"``.
-        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all others.
-
-    """
-
-    verb = "aj"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReverseAsOfJoin(Operation):
-    """The same with the first row of the second table behind the row, or at it, as ``"time <= quoted"``."""
-
-    verb = "raj"
-    least_inputs = 2
-    most_inputs = 2
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MultiJoinColumns:
-    """What one table contributes to a multi-join.
-
-    Attributes:
-        on: its key columns, as ``"sym"`` or ``"sym = symbol"``; the names before the sign are those of the result.
-        joins: the columns that it adds, as ``"price"`` or ``"last = price"``; none: all others.
-
-    """
-
-    on: tuple[str, ...]
-    joins: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MultiJoin(Operation):
-    """A row for each key that one of the tables has, with columns of the row that each has of it; null without one."""
-
-    verb = "multi_join"
-    most_inputs = None
-
-    columns: tuple[MultiJoinColumns, ...]

@@ -1,4 +1,4 @@
-"""The rows of a table key after key, as operations: the constituents of a partitioned table, merged."""
+"""Operations of partitioned tables: partition, and merge of constituents."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _WORDS: Final = ("true", "false", "null")
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows(Operation):
-    """The table by the values of some columns, which makes the tables of single keys.
+    """The table grouped by some columns, from which tables of keys are made.
 
-    It is for tables of the process, as these are made when they are asked for.
+    The tables of keys are made on request, hence in this process only.
 
     Attributes:
-        columns: those with the keys.
+        columns: the key columns.
 
     """
 
@@ -35,13 +35,13 @@ class PartitionRows(Operation):
 
 @dataclass(frozen=True, slots=True)
 class MergeConstituents(Operation):
-    """The rows of the tables that a function makes for each row of the input, which are keys.
+    """The merged rows of the tables that a function makes, one for each input row.
 
-    It is for tables of the process: a function cannot be sent.
+    Each row of the input is a key. A function cannot be sent, so the operation is for tables of the process only.
 
     Attributes:
-        make: makes the tables of keys, of which it gets the values, an array for each column, and the number.
-        sample: makes a table such as these, if there is no key.
+        make: makes the tables of keys, from an array of values for each key column and the number of keys.
+        sample: makes a table with the same columns, used when there are no keys.
 
     """
 
@@ -53,13 +53,13 @@ class MergeConstituents(Operation):
 
 
 def merged_rows(columns: Sequence[str], keys: Sequence[str], table: str, *, drop_keys: bool) -> tuple[Operation, ...]:
-    """The operations, to be applied one after the other, that put the rows of each key behind each other.
+    """The operations, in order of application, that put rows in the order of keys.
 
     Args:
-        columns: those of the table.
-        keys: those with the keys.
+        columns: all columns of the table.
+        keys: the key columns.
         table: the table's name, for errors.
-        drop_keys: whether the result is without the keys.
+        drop_keys: whether the result lacks the key columns.
 
     Raises:
         InvalidRequestError: the columns cannot be put back into their order, because of their names.

@@ -1,4 +1,4 @@
-"""Plans: several operations whose inputs are results of each other, as one value."""
+"""Plans: operations whose inputs are results of each other, as one value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Source: TypeAlias = Result | NamedTable | TicketTable
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation, and the tables that are its inputs, in their order."""
+    """One operation and the tables that are its inputs, in order."""
 
     operation: Operation
     inputs: tuple[Source, ...] = ()
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Operations, each on results of those before it and on tables of the server.
+    """Operations on tables of the server and on results of earlier operations.
 
     Attributes:
         steps: the operations.
@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables of the server that are inputs, each once."""
+        """The names of the server's tables that are inputs, each once."""
         named = [one.name for step in self.steps for one in step.inputs if isinstance(one, NamedTable)]
         return tuple(dict.fromkeys(named))
 

@@ -1,4 +1,4 @@
-"""The method that makes the points of a plot from the rows of a table."""
+"""The method that makes the points of a plot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Plottable", "Result"]
 
 
 class Plottable(Copyable[Result]):
-    """What operations apply to, and the one of them that is for plots."""
+    """A table to apply operations to, with the operation for plots."""
 
     def downsample(
         self,
@@ -27,7 +27,10 @@ class Plottable(Copyable[Result]):
         tail_x: Place | timedelta | None = None,
         pixels: int = 1_000,
     ) -> Result:
-        """The points of a plot: the first, least, greatest and last values of columns in each part of a range of ``x``.
+        """The points of a plot of ``ys`` along ``x``.
+
+        A range of ``x`` is divided into parts. Each part that has rows gives the first, least, greatest and last values
+        of the columns.
 
         >>> points = trades.downsample("time", ["price", "size"], tail_x="PT5M", pixels=1200)
 

@@ -1,4 +1,4 @@
-"""Which values a range join takes, written as ``"start <= time <= end"``."""
+"""The range of values of a range join: ``"start <= time <= end"``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RangeMatch:
 
     @classmethod
     def of(cls, text: str) -> RangeMatch:
-        """The range that a text describes.
+        """Parse a range.
 
         Raises:
             InvalidRequestError: it is written in another way.

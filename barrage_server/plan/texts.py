@@ -1,4 +1,4 @@
-"""Arguments of methods that are one text or several: formulas, and names of columns with their renames."""
+"""Arguments that are one text or several: formulas, and names of columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 
 
 def texts(value: Texts, what: str) -> tuple[str, ...]:
-    """Formulas as a tuple; InvalidRequestError unless they are strings or expressions, at least one."""
+    """One or several formulas as a tuple of texts.
+
+    Raises:
+        InvalidRequestError: ``value`` has no formula, or something else.
+
+    """
     listed: Sequence[Any] | None = value if isinstance(value, Sequence) else None
     if isinstance(value, str | Expression):
         listed = (value,)
@@ -27,5 +32,5 @@ def texts(value: Texts, what: str) -> tuple[str, ...]:
 
 
 def optional_texts(value: Texts | None, what: str) -> tuple[str, ...]:
-    """The same, or nothing for None."""
+    """The same as :func:`texts`; an empty tuple for None."""
     return () if value is None else texts(value, what)

@@ -1,4 +1,4 @@
-"""Computations that move along the rows of each group, as values: sums so far, moving averages, rolling windows.
+"""Cumulative, moving and rolling functions of rows, as values.
 
 The names of the functions are those of Deephaven. ``bs.updateby`` has the functions that make them.
 """
@@ -44,21 +44,21 @@ ROLLING: Final = (
 
 @public
 class BadDataBehavior(StrEnum):
-    """What a moving function does at a value that is null, or NaN."""
+    """The reaction of a moving function to a value that is null or NaN."""
 
     SKIP = "skip"
-    """It leaves the row out: the result is that of the row before."""
+    """Leave the row out: the result is the result of the row before."""
     RESET = "reset"
-    """It begins anew behind the row, where the result is null, or NaN of a deviation."""
+    """Start again behind the row, whose result is null, or NaN for a deviation."""
     POISON = "poison"
-    """Of NaN, the results are NaN from there on; null is left out."""
+    """After NaN, all results are NaN; null is left out."""
     THROW = "throw"
-    """The table fails."""
+    """Fail the table."""
 
 
 @public
 class DeltaControl(StrEnum):
-    """What the difference is of a value whose predecessor is null."""
+    """The difference of a value and a predecessor that is null or missing."""
 
     NULL_DOMINATES = "null_dominates"
     """Null."""
@@ -71,7 +71,7 @@ class DeltaControl(StrEnum):
 @public
 @dataclass(frozen=True, slots=True)
 class OperationControl:
-    """What moving functions do at values that are none.
+    """The reactions of moving functions to null and NaN.
 
     Attributes:
         on_null: at null.

@@ -23,6 +23,7 @@ from barrage_server.arguments import choice, integer, names, number, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.aggregation import Filter, conditions
 from barrage_server.plan.expression import Expression, column_texts, formula_text
+from barrage_server.plan.texts import Texts
 from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 
 __all__ = [
@@ -67,7 +68,6 @@ __all__ = [
     "rolling_wavg_time",
 ]
 
-Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 Filters: TypeAlias = Filter | Sequence[Filter]
 Time: TypeAlias = int | str
 
@@ -79,9 +79,10 @@ _LONGEST_TEXT: Final = 100
 
 
 def cum_sum(cols: Texts) -> UpdateByOperation:
-    """The sum so far: 64-bit integers, which wrap around, of integers, characters and booleans; doubles of others.
+    """The sum so far; null before the first value.
 
-    Null adds nothing, and the sum is null before the first value. NaN makes all sums behind it NaN.
+    The sum of integers, characters and booleans is a 64-bit integer, which wraps around; of other types a double. Null
+    adds nothing. NaN makes all following sums NaN.
     """
     return UpdateByOperation("cum_sum", _columns(cols))
 
@@ -102,17 +103,19 @@ def cum_max(cols: Texts) -> UpdateByOperation:
 
 
 def cum_count_where(col: str, filters: Filters) -> UpdateByOperation:
-    """How many rows so far meet all conditions, a 64-bit integer, as the column ``col``."""
+    """The number of rows so far that meet all conditions, as 64-bit column ``col``."""
     return UpdateByOperation("cum_count_where", (text(col, "col"),), filters=conditions(filters, "filters"))
 
 
 def forward_fill(cols: Texts) -> UpdateByOperation:
-    """The last value so far that is not null, in the type of the column; null before the first."""
+    """The last value so far that is not null; null before the first one."""
     return UpdateByOperation("forward_fill", _columns(cols))
 
 
 def delta(cols: Texts, delta_control: DeltaControl = DeltaControl.NULL_DOMINATES) -> UpdateByOperation:
-    """The difference from the row before, in the type of the column; nanoseconds of instants. Of null it is null.
+    """The difference from the row before, in the type of the column.
+
+    Instants give nanoseconds. The difference of a null is null.
 
     Args:
         cols: the columns.
@@ -123,14 +126,15 @@ def delta(cols: Texts, delta_control: DeltaControl = DeltaControl.NULL_DOMINATES
 
 
 def ema_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The moving average, a double: ``a * previous + (1 - a) * value`` with ``a = exp(-1 / decay_ticks)``.
+    """The moving average, a double.
 
-    The first value is the first result. See :class:`~barrage_server.OperationControl` for null and NaN.
+    It is ``a * previous + (1 - a) * value`` with ``a = exp(-1 / decay_ticks)``, and the first value at first. See
+    :class:`~barrage_server.OperationControl` for null and NaN.
 
     Args:
         decay_ticks: rows after which the weight of a value has fallen to 1/e; above 0.
         cols: columns of numbers.
-        op_control: what to do at null and NaN; they are left out without.
+        op_control: the reaction to null and NaN; default: leave them out.
 
     """
     return _by_ticks("ema", decay_ticks, cols, op_control)
@@ -139,59 +143,61 @@ def ema_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | Non
 def ema_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The moving average as :func:`ema_tick` has it, with ``a = exp(-dt / decay_time)``.
+    """The moving average as of :func:`ema_tick`, decaying with time.
+
+    The weight of the previous average is ``a = exp(-dt / decay_time)``.
 
     Args:
-        ts_col: the instants; ``dt`` is the time since the last row that counted. A row without one is left out.
+        ts_col: the instants; ``dt`` is the time since the last row that counted. A row without an instant is left out.
         decay_time: nanoseconds, or a text such as ``"PT1M"``, after which a weight has fallen to 1/e; above 0.
         cols: columns of numbers.
-        op_control: what to do at null and NaN; they are left out without.
+        op_control: the reaction to null and NaN; default: leave them out.
 
     """
     return _by_time("ema", ts_col, decay_time, cols, op_control)
 
 
 def ems_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying sum, a double: ``a * previous + value``; arguments as of :func:`ema_tick`."""
+    """The decaying sum, a double: ``a * previous + value``; see :func:`ema_tick`."""
     return _by_ticks("ems", decay_ticks, cols, op_control)
 
 
 def ems_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying sum, a double: ``a * previous + value``; arguments as of :func:`ema_time`."""
+    """The decaying sum, a double: ``a * previous + value``; see :func:`ema_time`."""
     return _by_time("ems", ts_col, decay_time, cols, op_control)
 
 
 def emmin_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying minimum, a double: ``min(a * previous, value)``; arguments as of :func:`ema_tick`."""
+    """The decaying minimum: ``min(a * previous, value)``; see :func:`ema_tick`."""
     return _by_ticks("emmin", decay_ticks, cols, op_control)
 
 
 def emmin_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying minimum, a double: ``min(a * previous, value)``; arguments as of :func:`ema_time`."""
+    """The decaying minimum: ``min(a * previous, value)``; see :func:`ema_time`."""
     return _by_time("emmin", ts_col, decay_time, cols, op_control)
 
 
 def emmax_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying maximum, a double: ``max(a * previous, value)``; arguments as of :func:`ema_tick`."""
+    """The decaying maximum: ``max(a * previous, value)``; see :func:`ema_tick`."""
     return _by_ticks("emmax", decay_ticks, cols, op_control)
 
 
 def emmax_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying maximum, a double: ``max(a * previous, value)``; arguments as of :func:`ema_time`."""
+    """The decaying maximum: ``max(a * previous, value)``; see :func:`ema_time`."""
     return _by_time("emmax", ts_col, decay_time, cols, op_control)
 
 
 def emstd_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The moving standard deviation, a double; arguments as of :func:`ema_tick`.
+    """The moving standard deviation, a double.
 
-    It is the root of ``a * (previous + (1 - a) * (value - average) ** 2)``, where the average is that of
-    :func:`ema_tick` before the row. Of one value, and of none, it is NaN.
+    It is the root of ``a * (previous + (1 - a) * (value - average) ** 2)``, where the average is the one of
+    :func:`ema_tick` before the row. It is NaN up to the first value. The arguments are those of :func:`ema_tick`.
     """
     return _by_ticks("emstd", decay_ticks, cols, op_control)
 
@@ -199,100 +205,107 @@ def emstd_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | N
 def emstd_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The moving standard deviation as :func:`emstd_tick` has it; arguments as of :func:`ema_time`."""
+    """The moving standard deviation as of :func:`emstd_tick`, decaying with time.
+
+    The arguments are those of :func:`ema_time`.
+    """
     return _by_time("emstd", ts_col, decay_time, cols, op_control)
 
 
 def rolling_sum_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The sum of a window of rows, typed as :func:`cum_sum`; null of nothing but nulls."""
+    """The sum of a window of rows, typed as :func:`cum_sum`; null if all are null."""
     return _ticks("rolling_sum", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_sum_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The sum of a window of time, typed as :func:`cum_sum`; null of nothing but nulls."""
+    """The sum of a window of time, typed as :func:`cum_sum`; null if all are null."""
     return _time("rolling_sum", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_group_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The values of a window of rows as a list, with nulls; empty if there are none."""
+    """The values of a window of rows as a list, nulls included."""
     return _ticks("rolling_group", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_group_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The values of a window of time as a list, with nulls; empty if there are none."""
+    """The values of a window of time as a list, nulls included."""
     return _time("rolling_group", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_avg_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The mean of a window of rows, a double; null of nothing but nulls."""
+    """The mean of a window of rows, a double; null if all values are null."""
     return _ticks("rolling_avg", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_avg_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The mean of a window of time, a double; null of nothing but nulls."""
+    """The mean of a window of time, a double; null if all values are null."""
     return _time("rolling_avg", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_min_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The smallest value of a window of rows, in the type of the column; null of nothing but nulls."""
+    """The smallest value of a window of rows; null if all values are null."""
     return _ticks("rolling_min", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_min_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The smallest value of a window of time, in the type of the column; null of nothing but nulls."""
+    """The smallest value of a window of time; null if all values are null."""
     return _time("rolling_min", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_max_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The largest value of a window of rows, in the type of the column; null of nothing but nulls."""
+    """The largest value of a window of rows; null if all values are null."""
     return _ticks("rolling_max", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_max_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The largest value of a window of time, in the type of the column; null of nothing but nulls."""
+    """The largest value of a window of time; null if all values are null."""
     return _time("rolling_max", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_prod_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The product of a window of rows, a double; null of nothing but nulls."""
+    """The product of a window of rows, a double; null if all values are null."""
     return _ticks("rolling_prod", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_prod_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The product of a window of time, a double; null of nothing but nulls."""
+    """The product of a window of time, a double; null if all values are null."""
     return _time("rolling_prod", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_count_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """How many values of a window of rows are not null, a 64-bit integer."""
+    """The number of non-null values of a window of rows, a 64-bit integer."""
     return _ticks("rolling_count", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_count_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """How many values of a window of time are not null, a 64-bit integer."""
+    """The number of non-null values of a window of time, a 64-bit integer."""
     return _time("rolling_count", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_std_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The standard deviation of a sample, a window of rows, as a double: NaN of one value, null of none."""
+    """The sample standard deviation of a window of rows, a double.
+
+    It is NaN for one value, and null for none.
+    """
     return _ticks("rolling_std", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_std_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The standard deviation of a sample, a window of time, as a double: NaN of one value, null of none."""
+    """The sample standard deviation of a window of time, as over a window of rows."""
     return _time("rolling_std", ts_col, cols, rev_time, fwd_time)
 
 
 def rolling_wavg_tick(wcol: str, cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The mean of a window of rows with the weights in ``wcol``, a double. Rows without value or weight are left out.
+    """The mean of a window of rows with the weights in ``wcol``, a double.
 
-    It is NaN or infinite where the weights add up to zero, and null of no rows.
+    Rows without a value or a weight are left out. The mean is NaN or infinite where the weights add up to zero, and
+    null without rows.
     """
     return replace(_ticks("rolling_wavg", cols, rev_ticks, fwd_ticks), weight=text(wcol, "wcol"))
 
 
 def rolling_wavg_time(ts_col: str, wcol: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The mean of a window of time with the weights in ``wcol``, as :func:`rolling_wavg_tick` has it."""
+    """The mean of a window of time with weights; see :func:`rolling_wavg_tick`."""
     return replace(_time("rolling_wavg", ts_col, cols, rev_time, fwd_time), weight=text(wcol, "wcol"))
 
 
@@ -303,7 +316,9 @@ def rolling_formula_tick(
     rev_ticks: int = 0,
     fwd_ticks: int = 0,
 ) -> UpdateByOperation:
-    """The result of a formula of the lists of values of a window of rows, in the language of ``docs/queries.md``.
+    """The result of a formula over the lists of values of a window of rows.
+
+    The language is that of ``docs/queries.md``.
 
     >>> bs.updateby.rolling_formula_tick("max(each) - min(each)", "each", ["spread = price"], 10)
     >>> bs.updateby.rolling_formula_tick("turnover = sum(price * size)", rev_ticks=10)
@@ -327,12 +342,18 @@ def rolling_formula_time(
     rev_time: Time = 0,
     fwd_time: Time = 0,
 ) -> UpdateByOperation:
-    """The result of a formula of the lists of values of a window of time, as :func:`rolling_formula_tick` has it."""
+    """The result of a formula over a window of time.
+
+    The arguments are those of :func:`rolling_formula_tick`.
+    """
     return _formula(_time("rolling_formula", ts_col, cols, rev_time, fwd_time), formula, formula_param)
 
 
 def rolling_count_where_tick(col: str, filters: Filters, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """How many rows of a window of rows meet all conditions, a 64-bit integer, as the column ``col``."""
+    """The number of rows of a window of rows that meet all conditions.
+
+    It is the 64-bit column ``col``.
+    """
     counted = _ticks("rolling_count_where", text(col, "col"), rev_ticks, fwd_ticks)
     return replace(counted, filters=conditions(filters, "filters"))
 
@@ -340,7 +361,10 @@ def rolling_count_where_tick(col: str, filters: Filters, rev_ticks: int, fwd_tic
 def rolling_count_where_time(
     ts_col: str, col: str, filters: Filters, rev_time: Time, fwd_time: Time = 0
 ) -> UpdateByOperation:
-    """How many rows of a window of time meet all conditions, a 64-bit integer, as the column ``col``."""
+    """The number of rows of a window of time that meet all conditions.
+
+    It is the 64-bit column ``col``.
+    """
     counted = _time("rolling_count_where", ts_col, text(col, "col"), rev_time, fwd_time)
     return replace(counted, filters=conditions(filters, "filters"))
 
@@ -416,7 +440,7 @@ def _time(function: str, ts_col: str, cols: Texts, rev: Time, fwd: Time) -> Upda
 
 
 def _nanoseconds(value: Time, what: str, least: int) -> int:
-    """A number of nanoseconds, or the one that a text says."""
+    """Nanoseconds of a number or of the text of a duration, checked."""
     if not isinstance(value, str):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise InvalidRequestError(f"{what} must be nanoseconds or a text such as 'PT1M', not {shown(value)}.")

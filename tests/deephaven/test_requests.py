@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from barrage_server.deephaven.operations import planned
 from barrage_server.deephaven.requests import Batch, batch_of
 from barrage_server.errors import BarrageError, InvalidRequestError, UnsupportedOperationError
-from barrage_server.plan import agg, copies, downsample, ranges, updateby
+from barrage_server.plan import agg, copies, downsample, updateby
 from barrage_server.plan import operation as plan
 from barrage_server.plan.aggregation import Aggregation
 from barrage_server.plan.condition import (
@@ -33,6 +33,21 @@ from barrage_server.plan.condition import (
     Not,
     OneOf,
     Search,
+)
+from barrage_server.plan.joins import (
+    AsOfJoin,
+    ExactJoin,
+    FullOuterJoin,
+    Join,
+    LeftOuterJoin,
+    MultiJoin,
+    MultiJoinColumns,
+    NaturalJoin,
+    NaturalJoinType,
+    RangeJoin,
+    ReverseAsOfJoin,
+    WhereIn,
+    WhereNotIn,
 )
 from barrage_server.plan.json_form import verbs
 from barrage_server.plan.plan import NamedTable, Plan, Result, Step, TicketTable
@@ -124,16 +139,16 @@ OPERATIONS: list[plan.Operation] = [
     plan.Merge("a"),
     plan.Snapshot(),
     plan.MetaTable(),
-    *(plan.NaturalJoin(("a", "b = c"), ("x = y",), match) for match in plan.NaturalJoinType),
-    plan.ExactJoin(("a",), ("x",)),
-    plan.Join(("a",), ("x",), 5),
-    plan.Join(),
-    plan.AsOfJoin(("a", "t >= u"), ("x",)),
-    plan.ReverseAsOfJoin(("t <= u",)),
-    ranges.RangeJoin(("a", "<- x <= t < y"), (agg.group("g = t"),)),
-    plan.MultiJoin((plan.MultiJoinColumns(("a",), ("x",)), plan.MultiJoinColumns(("a = b",)))),
-    plan.WhereIn(("a",)),
-    plan.WhereNotIn(("a = b",)),
+    *(NaturalJoin(("a", "b = c"), ("x = y",), match) for match in NaturalJoinType),
+    ExactJoin(("a",), ("x",)),
+    Join(("a",), ("x",), 5),
+    Join(),
+    AsOfJoin(("a", "t >= u"), ("x",)),
+    ReverseAsOfJoin(("t <= u",)),
+    RangeJoin(("a", "<- x <= t < y"), (agg.group("g = t"),)),
+    MultiJoin((MultiJoinColumns(("a",), ("x",)), MultiJoinColumns(("a = b",)))),
+    WhereIn(("a",)),
+    WhereNotIn(("a = b",)),
     *(plan.AggregateBy((one,), ("k",)) for one in AGGREGATIONS),
     plan.AggregateBy(tuple(AGGREGATIONS[:3])),
     plan.AggregateAllBy(agg.avg(), ("k",)),
@@ -146,8 +161,8 @@ UNSUPPORTED: list[tuple[plan.Operation, str]] = [
     (plan.RenameColumns(("a = b",)), "'rename_columns'. Use view"),
     (plan.HeadShare(0.5), "'head_pct'. Use head"),
     (plan.TailShare(0.5), "'tail_pct'. Use tail"),
-    (plan.LeftOuterJoin(("a",)), "'left_outer_join'. natural_join"),
-    (plan.FullOuterJoin(("a",)), "'full_outer_join'. natural_join"),
+    (LeftOuterJoin(("a",)), "'left_outer_join'. natural_join"),
+    (FullOuterJoin(("a",)), "'full_outer_join'. natural_join"),
     (copies.BlinkToAppendOnly(), "'blink_to_append_only'. Call it in a script"),
     (copies.Ring(5), "'ring_table'. Call it in a script"),
     (downsample.Downsample(None, ("a",)), "'downsample'."),
@@ -259,7 +274,7 @@ def test_what_is_behind_the_output_is_not_sent() -> None:
 
 def test_a_value_that_a_message_cannot_hold_is_told_with_its_operation() -> None:
     with pytest.raises(InvalidRequestError, match="'join' has a value that cannot be sent"):
-        batch(step(plan.Join(("a",), (), 1 << 40)))
+        batch(step(Join(("a",), (), 1 << 40)))
     with pytest.raises(InvalidRequestError, match="'count' names one column"):
         batch(step(plan.AggregateBy((Aggregation("count"),))))
     with pytest.raises(InvalidRequestError, match="'cum_count_where' names one column"):

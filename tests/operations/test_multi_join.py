@@ -15,7 +15,7 @@ from barrage_server.engine import KeyedTable, Table, UpdateGraph
 from barrage_server.errors import BarrageError, InvalidRequestError, KeyMismatchError, UnknownColumnError
 from barrage_server.operations import build
 from barrage_server.operations.multi_join import multi_join
-from barrage_server.plan.operation import MultiJoinColumns
+from barrage_server.plan.joins import MultiJoinColumns
 from tests.operations.oracle import Watch, cells_of, plain_rows
 from tests.operations.pairs import KINDS, by_key, key_of
 from tests.properties import sources

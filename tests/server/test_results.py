@@ -23,6 +23,7 @@ from barrage_server.errors import (
 )
 from barrage_server.plan import agg
 from barrage_server.plan import operation as plan
+from barrage_server.plan.joins import Join, NaturalJoin
 from barrage_server.server import Limits, Principal, Role
 from barrage_server.server.access import AccessControl, Right
 from barrage_server.server.catalog import Catalog
@@ -86,7 +87,7 @@ def test_a_result_of_results_shows_the_tables_that_they_began_with(house: House)
     uploaded = bs.table({"desk": [0], "name": ["a"]}, graph=house.graph)
     house.private.add(uploaded)
     some = house.compute(ANN, plan.Where(("n < 3",)))
-    joined = house.compute(ANN, plan.NaturalJoin(("desk",)), some, uploaded)
+    joined = house.compute(ANN, NaturalJoin(("desk",)), some, uploaded)
     assert house.private.origins(joined) == (house.table,)
     assert house.private.origins(uploaded) == ()
     assert house.private.needs(joined) == (Need("t", Right.READ),)
@@ -251,7 +252,7 @@ def test_lists_that_a_join_repeats_are_refused_before_they_are_copied(house: Hou
     numbered = house.compute(ANN, plan.UpdateView(("x = ii",)), values)
     grouped = house.compute(ANN, plan.AggregateAllBy(agg.group()), numbered)
     many = house.compute(ANN, plan.EmptyTable(400))
-    joined = house.compute(ANN, plan.Join(), many, grouped)
+    joined = house.compute(ANN, Join(), many, grouped)
     with pytest.raises(LimitError, match="at once"):
         house.compute(ANN, plan.Update(("s = sum(x)",)), joined)
 

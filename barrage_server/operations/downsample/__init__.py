@@ -1,1 +1,1 @@
-"""The points of plots: the first, least, greatest and last values of each part of a range."""
+"""The points of plots: extremes and ends of each part of a range."""

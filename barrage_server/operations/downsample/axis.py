@@ -1,4 +1,4 @@
-"""The column along which a plot goes: its values as numbers, and the parts of a range of them."""
+"""The x axis of a plot: values as numbers, and the parts of a range."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def is_time(data_type: pa.DataType) -> bool:
 
 
 def is_axis(data_type: pa.DataType) -> bool:
-    """Whether a plot can go along a column of this type."""
+    """Whether a column of this type can be the x axis."""
     return is_time(data_type) or (is_number(data_type) and not pat.is_boolean(data_type))
 
 
 class Axis:
-    """Values of a column as 64-bit integers or as doubles, in parts of a power of two each.
+    """Values of a column as int64 or doubles, in parts of a power of two each.
 
     Args:
         data_type: the type of the column.
@@ -50,7 +50,10 @@ class Axis:
         self.is_whole: Final = is_time(data_type) or (pat.is_integer(data_type) and data_type != pa.uint64())
 
     def numbers(self, array: pa.Array) -> tuple[NumberArray, BoolArray | None]:
-        """The values, and which of them there are; None: all. Infinities and NaN are not."""
+        """The values, and a mask of present values, or None if all are present.
+
+        Infinities and NaN are not present.
+        """
         if not self.is_whole:
             values = finite_doubles(array)
             there = ~np.isnan(values)
@@ -60,7 +63,10 @@ class Axis:
         return data.view(kinds[data.dtype.itemsize]).astype(np.int64, copy=False), valid
 
     def exponent(self, low: Number, high: Number, pixels: int) -> int:
-        """The exponent of the width of parts, of which there are from ``pixels`` to twice as many, if values allow."""
+        """The exponent of the width of parts, for ``pixels`` to twice as many parts.
+
+        There are fewer parts where the values are too close to each other.
+        """
         if self.is_whole:
             return max(0, ((int(high) - int(low)) // pixels).bit_length() - 1)
         finest = int(frexp(float(np.spacing(max(abs(low), abs(high)))))[1]) - 1
@@ -68,7 +74,7 @@ class Axis:
         return max(finest, frexp(half)[1]) if half > 0 else finest
 
     def parts(self, values: NumberArray, exponent: int) -> Int64Array:
-        """The numbers of the parts that values are in."""
+        """The numbers of the parts that contain the values."""
         if self.is_whole:
             return np.right_shift(values.astype(np.int64, copy=False), min(exponent, 63))
         with np.errstate(over="ignore"):
@@ -76,13 +82,13 @@ class Axis:
         return np.clip(found, -float(_FARTHEST), float(_FARTHEST)).astype(np.int64)
 
     def part(self, value: Number, exponent: int) -> int:
-        """The number of the part that a value is in."""
+        """The number of the part that contains a value."""
         if self.is_whole:
             return int(value) >> exponent
         return int(self.parts(np.array([value], np.float64), exponent)[0])
 
     def border(self, part: int, exponent: int) -> Number:
-        """Where a part begins; integers may be beyond 64 bits."""
+        """The start of a part; integers may exceed 64 bits."""
         if self.is_whole:
             return part << exponent
         if part <= -_FARTHEST:
@@ -96,7 +102,7 @@ class Axis:
             return float(np.ldexp(scaled, exponent))
 
     def borders(self, first: int, last: int, exponent: int) -> NumberArray:
-        """Where the parts from one to another one begin, of which the last has a value."""
+        """The starts of the parts ``first`` to ``last``, which contains a value."""
         parts = np.arange(first, last + 1, dtype=np.int64)
         if self.is_whole:
             return np.asarray(parts << min(exponent, 63), np.int64)
@@ -106,7 +112,7 @@ class Axis:
         return found
 
     def array(self, values: list[Number]) -> NumberArray:
-        """Numbers such as those of the column; integers beyond 64 bits become the outermost."""
+        """Numbers in the dtype of the axis; integers are clipped to 64 bits."""
         if self.is_whole:
             return np.array([min(max(int(value), _LEAST), _MOST) for value in values], np.int64)
         return np.array(values, np.float64)

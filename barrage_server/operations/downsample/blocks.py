@@ -1,7 +1,7 @@
-"""The extremes of a column in blocks of rows, from which those of longer runs are found without reading these.
+"""The extremes of a column in blocks of rows.
 
-Rows are those of a :class:`Sequence`: they never change, so that operators may share what was found, whatever version
-each of them reads.
+The extremes of longer runs are combined from these, without reading the rows again. Rows are those of a
+:class:`Sequence`: they never change, so that operators share the blocks, whatever version each of them reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ PIECE: Final = 1 << 16
 
 
 class Growing:
-    """Numbers that are added at the end. An array that was taken from it stays as it is.
+    """Numbers that are added at the end.
+
+    An array taken from it does not change later.
 
     Args:
         dtype: their type.
@@ -65,7 +67,9 @@ class Growing:
 
 
 class Blocks:
-    """The extremes of one column in each block of rows that is complete. Methods may be called from any thread.
+    """The extremes of one column in each complete block of rows.
+
+    Methods may be called from any thread.
 
     Args:
         column: the number of the column.
@@ -88,7 +92,7 @@ class Blocks:
         return self._least, self._greatest, self._least_at, self._greatest_at
 
     def extend(self, rows: Sequence) -> None:
-        """Add the blocks that are complete now, and drop those whose rows have left the table."""
+        """Add new complete blocks, and drop blocks whose rows left the table."""
         with self._lock:
             begin, end = -(-rows.begin >> BITS), rows.end >> BITS
             count = len(self._least.array)
@@ -125,7 +129,10 @@ class Blocks:
         self._greatest_at.add(greatest_at)
 
     def extremes(self, rows: Sequence, starts: Int64Array, ends: Int64Array) -> Extremes:
-        """The extremes of runs of rows, which ascend, do not overlap, and have rows. Places are numbers of rows."""
+        """The extremes of ascending, disjoint, non-empty runs of rows.
+
+        Places are numbers of rows.
+        """
         with self._lock:
             base, (least, greatest, least_at, greatest_at) = self._base, (each.array for each in self._all())
         found = Extremes.none(len(starts))
@@ -173,7 +180,10 @@ def _row_numbers(places: Int64Array, blocks: Int64Array, base: int, within: npt.
 
 
 def _pieces(parts: Int64Array, lengths: Int64Array) -> list[Int64Array]:
-    """The parts in groups that are read together: of some 262,144 rows, or of one larger part."""
+    """The parts in groups that are read together.
+
+    A group has some 262,144 rows, or is one larger part.
+    """
     if not len(parts):
         return []
     piece = np.cumsum(lengths[parts]) // (4 * PIECE)

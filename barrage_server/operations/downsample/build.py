@@ -1,4 +1,4 @@
-"""The table of ``downsample``: its arguments checked, and what is known of columns shared."""
+"""The table of ``downsample``; results of one table share what they know."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["downsample", "is_sorted"]
 Known = TypeVar("Known")
 
 _shared: Final[WeakKeyDictionary[Table, WeakValueDictionary[Hashable, Any]]] = WeakKeyDictionary()
-"""What results know of the columns of a table, as long as one of them is there."""
+"""State about the columns of tables, shared by results while one of them is referenced."""
 _operators: Final[WeakKeyDictionary[Table, Downsample]] = WeakKeyDictionary()
 _NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY: Final = 86_400 * 1_000_000_000
@@ -71,7 +71,10 @@ def downsample(parents: Sequence[Table], operation: Plan, *, name: str | None = 
 
 
 def is_sorted(table: Table) -> bool:
-    """Whether the rows of a plot are sorted by its x, which they are not known to follow; False for other tables."""
+    """Whether a plot sorts its rows by x, as they are not known to be in order.
+
+    False for other tables.
+    """
     operator = _operators.get(table)
     return operator is not None and not operator.is_in_order
 
@@ -134,7 +137,10 @@ def _span(operation: Plan, axis: Axis, data_type: pa.DataType) -> Span:
 def _number(
     value: Place | None, what: str, axis: Axis, data_type: pa.DataType, *, is_distance: bool = False
 ) -> Number | None:
-    """A place or distance on the axis; texts of digits are numbers, which other programs may not have exactly."""
+    """A place or a distance on the axis as a number.
+
+    Texts of digits are numbers, too, for programs that do not have them exactly.
+    """
     if value is None:
         return None
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Parts of rows in any order, which are sorted by the column that they are plotted over."""
+"""Parts of rows in any order, which are sorted by their x."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barrage_server.operations.downsample.numbers import DoubleArray, finite_dou
 __all__ = ["ByValue"]
 
 _ROW_BYTES = 48
-"""Of a row while its part is looked for."""
+"""Bytes of a row while its part is computed."""
 
 
 class ByValue:
@@ -41,7 +41,7 @@ class ByValue:
         self._most_bytes = most_bytes()
 
     def marks(self, version: TableVersion) -> Marks:
-        """What is shown; rows are numbered by position.
+        """The marks of all parts; rows are numbered by position.
 
         Raises:
             LimitError: there are too many rows.
@@ -76,7 +76,7 @@ class ByValue:
         )
 
     def _values(self, version: TableVersion) -> tuple[NumberArray, Int64Array]:
-        """The values on the axis of rows that have one, and the positions of these."""
+        """The values on the axis that are present, and the positions of their rows."""
         if self._column is None:
             rows = np.arange(version.size, dtype=np.int64)
             values: NumberArray = rows
@@ -90,7 +90,7 @@ class ByValue:
         return values, rows
 
     def _parts(self, values: NumberArray) -> tuple[Int64Array, Int64Array]:
-        """The part of each value, and which of them are shown, by place."""
+        """The part of each value, and the indices of values that are shown."""
         if not len(values):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         span, axis = self._span, self._axis
@@ -124,7 +124,7 @@ def _whole(version: TableVersion, column: int) -> pa.Array:
 
 
 def _sorted(parts: Int64Array) -> Int64Array:
-    """The places of parts in ascending order, equal ones in the order that they have."""
+    """The stable order of parts."""
     low = int(parts.min())
     if int(parts.max()) - low < 1 << 16:
         return np.argsort((parts - low).astype(np.uint16), kind="stable")  # linear

@@ -1,4 +1,4 @@
-"""The least and the greatest of runs of numbers, and where they are."""
+"""The least and the greatest numbers of runs, and their places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["Extremes", "expanded", "first_places", "run_starts"]
 
 
 class Extremes(NamedTuple):
-    """For each part, the least and the greatest number and where they are first: NaN and -1 without any."""
+    """The least and the greatest number of each part, and their first places.
+
+    Without any number they are NaN and -1.
+    """
 
     least: DoubleArray
     least_at: Int64Array
@@ -22,7 +25,7 @@ class Extremes(NamedTuple):
 
     @classmethod
     def of(cls, values: DoubleArray, offsets: Int64Array) -> Extremes:
-        """Those of runs of ``values``, of which each begins at one of ``offsets`` and none is empty."""
+        """The extremes of non-empty runs of ``values`` that begin at ``offsets``."""
         lengths = np.diff(offsets, append=len(values))
         least, greatest = np.fmin.reduceat(values, offsets), np.fmax.reduceat(values, offsets)
         return cls(
@@ -34,12 +37,12 @@ class Extremes(NamedTuple):
 
     @classmethod
     def none(cls, count: int) -> Extremes:
-        """Those of parts without numbers."""
+        """The extremes of parts without numbers."""
         nothing, nowhere = np.full(count, np.nan), np.full(count, -1, np.int64)
         return cls(nothing, nowhere, nothing.copy(), nowhere.copy())
 
     def put(self, parts: Int64Array, other: Extremes) -> None:
-        """Take in what was found for some parts, each of which is named once."""
+        """Combine with the extremes of some parts, each named once."""
         for values, places, found, at, sign in (
             (self.least, self.least_at, other.least, other.least_at, 1),
             (self.greatest, self.greatest_at, other.greatest, other.greatest_at, -1),
@@ -53,7 +56,7 @@ class Extremes(NamedTuple):
 def first_places(
     hits: np.ndarray[tuple[int], np.dtype[np.bool_]], offsets: Int64Array, lengths: Int64Array
 ) -> Int64Array:
-    """The place of the first hit in each run; -1 without one."""
+    """The place of the first hit in each run, or -1."""
     places = np.append(np.flatnonzero(hits), len(hits))
     found: Int64Array = places[np.searchsorted(places, offsets)]
     found[found >= offsets + lengths] = -1
@@ -61,13 +64,13 @@ def first_places(
 
 
 def expanded(starts: Int64Array, lengths: Int64Array) -> Int64Array:
-    """The numbers of ranges, one after the other."""
+    """The numbers of ranges, concatenated."""
     offsets = np.cumsum(lengths) - lengths
     found: Int64Array = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - offsets, lengths)
     return found
 
 
 def run_starts(values: Int64Array) -> Int64Array:
-    """The places at which runs of equal values begin, of which there is one at least."""
+    """The places at which runs of equal values begin, of at least one value."""
     found: Int64Array = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
     return found

@@ -1,4 +1,4 @@
-"""Parts of rows that come in the order of the column that they are plotted over."""
+"""Parts of rows that arrive in the order of their x."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _NONE = np.zeros(0, np.int64)
 
 
 class InOrder:
-    """Follows rows that come at the end and leave at the front. A cycle costs the rows that come.
+    """Follows rows that are added at the end and leave at the front.
+
+    A cycle costs the rows that are added.
 
     Args:
         span: what is shown.
@@ -40,11 +42,16 @@ class InOrder:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is known of the columns, which others may share."""
+        """Bytes of the state about the columns, which may be shared."""
         return self._places.nbytes + sum(blocks.nbytes for blocks in self._series)
 
     def follow(self, rows: Sequence) -> Patch:
-        """What has changed since the last call. Raises DisorderError if rows are out of order."""
+        """The change since the last call.
+
+        Raises:
+            DisorderError: rows are out of order.
+
+        """
         self._places.extend(rows)
         for blocks in self._series:
             blocks.extend(rows)
@@ -70,7 +77,7 @@ class InOrder:
         return Patch(False, dropped, tuple(patches))
 
     def _grow(self, rows: Sequence, end: int) -> bool:
-        """Add rows behind the last ones; returns whether the last part has grown."""
+        """Add rows at the end. Returns whether the last part has grown."""
         has_grown = False
         for begin in range(self._end, end, PIECE):
             stop = min(end, begin + PIECE)
@@ -83,7 +90,7 @@ class InOrder:
         return has_grown
 
     def _frame(self, rows: Sequence) -> tuple[int, int, int]:
-        """The exponent of the parts, the first row that is shown, and the one behind the last."""
+        """The exponent of the parts, the first row shown, and the end of the rows."""
         span, axis, places = self._span, self._axis, self._places
         low, high = places.value(rows, rows.begin), places.value(rows, rows.end - 1)
         if span.tail_rows is not None:
@@ -116,7 +123,7 @@ class InOrder:
         return self._places.first_from(rows, self._axis.border(self._axis.part(value, exponent) + 1, exponent))
 
     def _cut(self, rows: Sequence, start: int, end: int) -> tuple[Int64Array, Int64Array]:
-        """The parts of rows that have some, and the first row of each."""
+        """The parts that have rows, and the first row of each."""
         if end - start <= PIECE:
             if start == end:
                 return _NONE, _NONE

@@ -1,4 +1,4 @@
-"""What is shown of each part of a range: the rows that a line is drawn through."""
+"""The marks of each part of a range: the rows that a line goes through."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Span:
 
 
 class Marks(NamedTuple):
-    """Rows of parts, by number: an entry for each part that has rows, in order.
+    """The numbers of marked rows, an entry for each part that has rows.
 
     Attributes:
         first: the first row.
@@ -49,7 +49,7 @@ class Marks(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """How the parts have changed.
+    """A change of the parts.
 
     Attributes:
         is_new: whether all parts are others.

@@ -25,7 +25,10 @@ def is_number(data_type: pa.DataType) -> bool:
 
 
 def finite_doubles(array: pa.Array) -> DoubleArray:
-    """The values as doubles; NaN for nulls, NaN and infinities. It may share the memory of ``array``."""
+    """The values as doubles; NaN for nulls, NaN and infinities.
+
+    The result may share the memory of ``array``.
+    """
     if pat.is_decimal(array.type):
         array = array.cast(pa.float64())
     elif pat.is_boolean(array.type):

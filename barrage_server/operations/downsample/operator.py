@@ -53,20 +53,20 @@ class Downsample(Operator):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the result, and of what is known of the columns."""
+        """Bytes of the result, and of the state about the columns."""
         return self._points.nbytes + (0 if self._in_order is None else self._in_order.nbytes)
 
     @property
     def is_in_order(self) -> bool:
-        """Whether rows are shown in the order that they have."""
+        """Whether rows have always come in the order of their x."""
         return self._in_order is not None
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Cut all rows into parts."""
+        """Divide all rows into parts."""
         return self._outcome(inputs[0], None)
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Cut the rows that have come."""
+        """Divide the new rows into parts."""
         (change,), (version,) = changes, inputs
         if change is None or not self._concerns(change):
             return self._points.unchanged()

@@ -1,4 +1,4 @@
-"""Where along a column that does not fall the rows are."""
+"""The places of rows along a column that never descends."""
 
 from __future__ import annotations
 
@@ -36,15 +36,20 @@ class Places(ABC):
 
     @abstractmethod
     def extend(self, rows: Sequence) -> None:
-        """Take in the rows that have come. Raises DisorderError if values fall or are missing."""
+        """Add new rows.
+
+        Raises:
+            DisorderError: values descend or are missing.
+
+        """
 
     @abstractmethod
     def read(self, rows: Sequence, start: int, end: int) -> NumberArray:
-        """The values of rows from one number up to another one."""
+        """The values of the rows numbered from ``start`` to ``end``."""
 
     @abstractmethod
     def search(self, rows: Sequence, values: NumberArray) -> Int64Array:
-        """For each of ascending values, the number of the first row that has it or a greater one."""
+        """The number of the first row with at least each of ascending values."""
 
     def value(self, rows: Sequence, number: int) -> Number:
         """The value of one row."""
@@ -52,7 +57,7 @@ class Places(ABC):
         return found
 
     def first_from(self, rows: Sequence, value: Number) -> int:
-        """The number of the first row with a value or a greater one."""
+        """The number of the first row with at least this value."""
         limits = self.axis.array([value])
         if self.axis.is_whole and limits[0].item() < value:
             return rows.end  # beyond 64 bits
@@ -66,19 +71,21 @@ class RowPlaces(Places):
         self.axis = axis
 
     def extend(self, rows: Sequence) -> None:
-        """There is nothing to know."""
+        """Do nothing: the numbers are known."""
 
     def read(self, rows: Sequence, start: int, end: int) -> NumberArray:  # noqa: ARG002
         """The numbers."""
         return np.arange(start, end, dtype=np.int64)
 
     def search(self, rows: Sequence, values: NumberArray) -> Int64Array:
-        """The numbers, as far as there are such rows."""
+        """The numbers, clipped to the rows."""
         return np.clip(values, rows.begin, rows.end).astype(np.int64)
 
 
 class ColumnPlaces(Places):
-    """The values of a column, with that of the first row of each block. Methods may be called from any thread.
+    """The values of a column, sampled at the first row of each block.
+
+    Methods may be called from any thread.
 
     Args:
         axis: the axis.
@@ -102,7 +109,7 @@ class ColumnPlaces(Places):
         return self._samples.nbytes
 
     def extend(self, rows: Sequence) -> None:
-        """Look at the rows that have come."""
+        """Sample the new rows, and check that they do not descend."""
         with self._lock:
             if self._checked < rows.begin:
                 self._samples.keep(len(self._samples.array))
@@ -133,7 +140,7 @@ class ColumnPlaces(Places):
         return self.axis.numbers(array)[0]
 
     def search(self, rows: Sequence, values: NumberArray) -> Int64Array:
-        """Bisection, which begins with the blocks."""
+        """Bisect, beginning with the blocks."""
         with self._lock:
             samples, base = self._samples.array, self._base
         blocks = base + np.searchsorted(samples, values)
@@ -160,6 +167,6 @@ class ColumnPlaces(Places):
 
 
 def _first_of_blocks(values: NumberArray, start: int) -> NumberArray:
-    """The value of the first row of each block, and of the first row there is."""
+    """The value of the first row of each block, and of the first row at all."""
     places = np.arange(-start % BLOCK, len(values), BLOCK)
     return values[places if start % BLOCK == 0 else np.append(0, places)]

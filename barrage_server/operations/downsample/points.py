@@ -112,7 +112,7 @@ class Points:
         return self._outcome
 
     def replace(self, marks: Marks, version: TableVersion, keys: Callable[[Int64Array], Int64Array]) -> Outcome:
-        """The result with other rows, under the keys of those there are; the least change that leads there."""
+        """The result with new marks under the present keys, as a minimal change."""
         count = len(marks.first)
         if self._end - self._first > count:
             self._end = self._first + count
@@ -131,7 +131,7 @@ class Points:
         return RowSet.from_range(self._first, self._end - 1)
 
     def _read(self, marks: Marks, version: TableVersion, keys: Callable[[Int64Array], Int64Array]) -> list[pa.Array]:
-        """The columns at marks: the rows concerned are read once."""
+        """The columns at marks. Each row is read once."""
         count = len(marks.first)
         if not count:
             return [pa.nulls(0, field.type) for field in self._schema]

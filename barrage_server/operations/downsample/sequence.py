@@ -1,4 +1,4 @@
-"""Rows that come at the end and leave at the front, by numbers that they keep."""
+"""Rows that are added at the end and leave at the front, numbered for life."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DisorderError", "Sequence", "check_in_order"]
 
 
 class DisorderError(Exception):
-    """The rows do not come in the order of the column that they are plotted over."""
+    """The rows do not come in the order of their x."""
 
 
 class Sequence:
@@ -41,7 +41,7 @@ class Sequence:
         self._offset = rows.first_key - self.begin if rows and rows.is_contiguous else None
 
     def rows(self, starts: Int64Array, ends: Int64Array) -> RowSet:
-        """The rows of ranges of numbers that ascend and do not overlap; each has a number."""
+        """The rows of ascending, disjoint, non-empty ranges of numbers."""
         joined = np.flatnonzero(starts[1:] > ends[:-1]) + 1
         firsts, lasts = starts[np.append(0, joined)], ends[np.append(joined - 1, len(ends) - 1)] - 1
         if self._offset is not None:
@@ -49,7 +49,7 @@ class Sequence:
         return self._rows.subset(RowSet.from_ranges(firsts - self.begin, lasts - self.begin))
 
     def range(self, start: int, end: int) -> RowSet:
-        """The rows from one number up to another one."""
+        """The rows numbered from ``start`` to ``end``."""
         return self._rows.slice(start - self.begin, end - self.begin)
 
     def keys(self, numbers: Int64Array) -> Int64Array:
@@ -60,7 +60,10 @@ class Sequence:
 
 
 def check_in_order(change: Change, columns: tuple[int, ...]) -> None:
-    """Raise DisorderError unless rows only came at the end and left at the front, and kept their values and keys."""
+    """Raise DisorderError unless rows came at the end and left at the front.
+
+    The other rows must have kept their values and keys.
+    """
     update, before, after = change.update, change.before.row_set, change.after.row_set
     stays = not update.shifted.size and not any(update.modified[column] for column in columns)
     comes_last = not update.added or not before or update.added.first_key > before.last_key

@@ -1,1 +1,1 @@
-"""Functions that move along the rows of each group: ``update_by``."""
+"""Functions of rows in the order of their group: ``update_by``."""

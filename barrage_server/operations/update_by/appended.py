@@ -1,4 +1,4 @@
-"""The last row of each group of a table whose rows are only added at the end."""
+"""The last row of each group of a table that only grows at its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ __all__ = ["LastRows"]
 
 
 class LastRows:
-    """Where each group goes on: what scans need of rows that are only added, in place of the order of all rows.
+    """The row from which each group goes on.
+
+    Scans of rows that are only added need this instead of the order of all rows.
 
     Args:
         groups: the groups.
@@ -41,7 +43,7 @@ class LastRows:
         return self._next.nbytes
 
     def append(self, version: TableVersion, rows: RowSet) -> Runs:
-        """Take in ``rows``, which are behind all others; the run of each group that has some."""
+        """Add ``rows``, which are behind all others. Returns the runs of groups."""
         pieces = key_pieces(version, rows, self._columns, self._types)
         groups = joined([self._groups.add(keys, part.size) for part, keys in pieces])
         self._next.reserve(self._groups.count)

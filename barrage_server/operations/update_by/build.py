@@ -43,7 +43,7 @@ def update_by(
     *,
     name: str | None = None,
 ) -> Table:
-    """The columns of a table, and those of functions that move along the rows of each group.
+    """The columns of a table, and the results of functions along each group.
 
     Raises:
         InvalidRequestError: there are no operations, one is of no such function, of columns that it cannot take or with
@@ -89,12 +89,15 @@ def update_by(
 
 
 def _is_settled(frame: Frame) -> bool:
-    """Whether no window has rows that come behind all others, whose times do not decrease."""
+    """Whether no window contains rows that are added behind it.
+
+    The times of rows do not decrease.
+    """
     return frame.after <= 0 if frame.time is None else frame.after < 0
 
 
 def _functions(table: Table, operation: UpdateByOperation, keys: Sequence[int]) -> list[tuple[str, _Function]]:
-    """The names of results and their functions."""
+    """The results of an operation: names and functions."""
     function = operation.function
     if function not in _NAMES:
         close = difflib.get_close_matches(function[:100], _NAMES, n=1)
@@ -154,7 +157,12 @@ def _time(table: Table, operation: UpdateByOperation) -> int | None:
 
 
 def _frame(operation: UpdateByOperation, time: int | None) -> Frame:
-    """The window of a rolling function; InvalidRequestError for one that ends before it begins."""
+    """The window of a rolling function.
+
+    Raises:
+        InvalidRequestError: the window ends before it begins.
+
+    """
     before, after = operation.before, operation.after
     for what, value in (("before", before), ("after", after)):
         if not -_FURTHEST <= value <= _FURTHEST * 2 - 1:
@@ -168,7 +176,10 @@ def _frame(operation: UpdateByOperation, time: int | None) -> Frame:
 
 
 def _maker(table: Table, operation: UpdateByOperation, time: int | None) -> _Maker:
-    """What makes the function of a column; it raises TypeError for a type that the function does not take."""
+    """The maker of the function of a column.
+
+    It raises TypeError for a type that the function does not take.
+    """
     function = operation.function
     if function in MOVING:
         decay = operation.decay
@@ -200,7 +211,7 @@ def _maker(table: Table, operation: UpdateByOperation, time: int | None) -> _Mak
 
 
 def _counts(table: Table, operation: UpdateByOperation, time: int | None) -> list[tuple[str, _Function]]:
-    """The number of rows for which conditions hold."""
+    """The number of rows that meet conditions."""
     if len(operation.columns) != 1:
         raise InvalidRequestError(f"{operation.function} needs one name, that of its result.")
     if not operation.filters:
@@ -220,7 +231,7 @@ def _counts(table: Table, operation: UpdateByOperation, time: int | None) -> lis
 
 
 def _formulas(table: Table, operation: UpdateByOperation, time: int | None) -> list[tuple[str, _Function]]:
-    """The function of ``"out = f(a, b)"``, or one for each column that the parameter of a formula stands for."""
+    """The functions of a formula: one, or one for each column of its parameter."""
     written, parameter = text(operation.formula, "formula"), operation.parameter
     frame = _frame(operation, time)
     schema = table.schema

@@ -1,4 +1,7 @@
-"""Functions of a row and all before it in its group. Null leaves the result as it was in the row before."""
+"""Functions of a row and all rows before it in its group.
+
+Null leaves the result as it was in the row before.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,12 @@ _FUNCTIONS: Final = {"cum_sum": np.add, "cum_prod": np.multiply, "cum_min": np.m
 
 
 def good_runs(good: Flags, starts: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Where the good items are, where their runs begin among them, and of which segment each of these runs is."""
+    """The runs of good items within segments.
+
+    Returns:
+        The places of good items; the beginnings of runs among these; and the segment of each run.
+
+    """
     places = np.flatnonzero(good)
     segments = np.searchsorted(starts, places, "right") - 1
     begins = np.flatnonzero(np.diff(segments, prepend=-1))
@@ -41,14 +49,16 @@ def good_runs(good: Flags, starts: Int64Array) -> tuple[Int64Array, Int64Array, 
 
 
 def spread(good: Flags, starts: Int64Array, values: Numbers, carry: Numbers, known: Flags) -> tuple[Numbers, Flags]:
-    """The value of the last good item up to each one; before the first one of a segment what it began with.
+    """Extend the value of each good item up to the next one.
+
+    Items before the first good one of a segment get the segment's carry.
 
     Args:
         good: the items that have a value of their own.
-        starts: where the segments begin.
+        starts: the beginnings of segments.
         values: one for each good item.
-        carry: what each segment begins with.
-        known: whether that is a value.
+        carry: the value that precedes each segment.
+        known: whether the carry is a value.
 
     """
     last = filled(good, starts)
@@ -73,7 +83,7 @@ class _Running(Scan):
         self._dtype: Any = np.float64 if result == DOUBLE else np.int64
 
     def run(self, columns: Sequence[pa.Array], starts: Int64Array, carry: Sequence[pa.Array]) -> list[pa.Array]:
-        """Pass on what there is, value by value."""
+        """Accumulate values."""
         values, good = numbers(columns[0], self._dtype)
         before, known = numbers(carry[0], self._dtype)
         found, valid = self._run(values, good, starts, before, known)
@@ -95,7 +105,10 @@ class _Running(Scan):
 
 
 class Total(_Running):
-    """The sum or product: 64-bit integers, which wrap around, of integers; doubles of floating-point numbers."""
+    """The sum or product so far.
+
+    It is a 64-bit integer, which wraps around, for integers, and a double for floats.
+    """
 
     def __init__(self, function: str, number: int, data_type: pa.DataType) -> None:
         if not (is_summed if function == "cum_sum" else is_number)(data_type):
@@ -104,7 +117,10 @@ class Total(_Running):
 
 
 class Extreme(_Running):
-    """The smallest or largest value. NaN is neither smaller nor larger: it stays if it is the first value."""
+    """The smallest or largest value so far.
+
+    NaN is neither smaller nor larger: it stays if it is the first value.
+    """
 
     def __init__(self, function: str, number: int, data_type: pa.DataType) -> None:
         if not is_ordered(data_type):
@@ -119,7 +135,7 @@ class Extreme(_Running):
             self._first_nan_stays = True
 
     def run(self, columns: Sequence[pa.Array], starts: Int64Array, carry: Sequence[pa.Array]) -> list[pa.Array]:
-        """Compare text by its ranks, and everything else as numbers."""
+        """Compare text by its ranks, and other values as numbers."""
         if not self._is_text:
             return super().run(columns, starts, carry)
         both = pa.concat_arrays([columns[0], carry[0]])
@@ -137,7 +153,7 @@ class Fill(Scan):
         self.types = (data_type,)
 
     def run(self, columns: Sequence[pa.Array], starts: Int64Array, carry: Sequence[pa.Array]) -> list[pa.Array]:
-        """Take each value from where it was."""
+        """Take each value from the row of the last one."""
         values = columns[0]
         size = len(values)
         places = filled(np.asarray(is_valid(values)), starts)
@@ -147,7 +163,7 @@ class Fill(Scan):
 
 
 class CountSoFar(Scan):
-    """The number of rows so far for which all conditions hold."""
+    """The number of rows so far that meet all conditions."""
 
     types = (LONG,)
 
@@ -157,7 +173,7 @@ class CountSoFar(Scan):
         self._conditions = tuple(conditions)
 
     def run(self, columns: Sequence[pa.Array], starts: Int64Array, carry: Sequence[pa.Array]) -> list[pa.Array]:
-        """Count."""
+        """Count rows."""
         lengths = ends_of(starts, len(columns[0])) - starts
         holds = flags(self._conditions, dict(zip(self._names, columns, strict=True)), int(lengths.sum()))
         counted = np.cumsum(holds, dtype=np.int64)

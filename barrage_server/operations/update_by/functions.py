@@ -1,4 +1,4 @@
-"""What functions that move along rows have in common."""
+"""The interfaces of functions along rows: scans and windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DECREASING: Final = (
 
 
 class Frame(NamedTuple):
-    """When a window function meets a row.
+    """The position of a window around its row.
 
     Attributes:
         time: the number of the column of instants that windows are measured by; None: rows are counted.
@@ -39,11 +39,13 @@ class Frame(NamedTuple):
 
 
 class Scan(ABC):
-    """A function of a row and those before it in its group, which goes on from what it has stored with the row before.
+    """A function of a row and those before it in its group.
+
+    It continues from the values stored with the row before.
 
     Attributes:
         inputs: the numbers of the columns that it reads.
-        types: those of the result, and of what else it stores with each row.
+        types: the types of the result and of the other values stored with each row.
 
     """
 
@@ -52,12 +54,12 @@ class Scan(ABC):
 
     @abstractmethod
     def run(self, columns: Sequence[pa.Array], starts: Int64Array, carry: Sequence[pa.Array]) -> list[pa.Array]:
-        """The result and what else is stored, for rows in order.
+        """Compute the result and the other stored values, for rows in order.
 
         Args:
             columns: the inputs.
-            starts: where each run of rows of a group begins, ascending from 0.
-            carry: for each run what is stored with the row before it; null without one.
+            starts: the beginnings of runs, each of rows of one group, ascending from 0.
+            carry: for each run the values stored with the row before it; null without one.
 
         """
 
@@ -92,11 +94,11 @@ class Window(ABC):
 
     @abstractmethod
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """The result for each window of the values of the inputs."""
+        """Compute the result for each window of the values of the inputs."""
 
 
 def flags(conditions: Sequence[Computation], values: dict[str, pa.Array], rows: int) -> Flags:
-    """For which rows all conditions hold."""
+    """Which rows meet all conditions."""
     holds = np.ones(rows, np.bool_)
     for condition in conditions:
         holds &= row_flags(condition.evaluate({name: values[name] for name in condition.columns}, rows), rows)

@@ -1,6 +1,6 @@
-"""Functions whose weights decay from row to row, or with time: moving averages, sums, extremes and deviations.
+"""Functions with decaying weights: moving averages, sums, extremes, deviations.
 
-At each row that has a value, what there was is multiplied by ``exp(-1 / decay)`` for decays in rows, and by
+At each row that has a value, the previous state is multiplied by ``exp(-1 / decay)`` for decays in rows, and by
 ``exp(-elapsed / decay)`` for decays in time.
 """
 
@@ -27,7 +27,7 @@ _UFUNCS: Final = {"ema": np.add, "ems": np.add, "emmin": np.minimum, "emmax": np
 
 
 class Moving(Scan):
-    """One of these functions.
+    """A moving function.
 
     Args:
         function: its name.
@@ -60,7 +60,7 @@ class Moving(Scan):
         self.types = (DOUBLE, *([DOUBLE, DOUBLE] if self._is_deviation else []), *([LONG] if self._is_timed else []))
 
     def run(self, columns: Sequence[pa.Array], starts: Int64Array, carry: Sequence[pa.Array]) -> list[pa.Array]:
-        """Go on from what is stored with the row before, value by value."""
+        """Continue from the values stored with the row before."""
         values, there = numbers(columns[0], np.float64)
         stamps, timed = moments(columns[1]) if self._is_timed else (np.zeros(len(values), np.int64), there)
         is_nan = there & np.isnan(values)
@@ -85,7 +85,7 @@ class Moving(Scan):
         return out
 
     def _left_out(self, is_nan: Flags) -> Flags:
-        """The rows with NaN that have no value for the function."""
+        """The rows with NaN that count as rows without a value."""
         self._check(is_nan, self._control.on_nan)
         return np.zeros(len(is_nan), np.bool_) if self._control.on_nan == BadDataBehavior.POISON else is_nan
 
@@ -97,7 +97,7 @@ class Moving(Scan):
             )
 
     def _with_resets(self, starts: Int64Array, resets: Flags) -> Int64Array:
-        """Where runs begin: with their group, and behind each row at which they begin anew."""
+        """The beginnings of runs: at groups, and behind each reset."""
         behind = np.flatnonzero(resets) + 1
         return np.union1d(starts, behind[behind < len(resets)]) if len(behind) else starts
 
@@ -111,7 +111,7 @@ class Moving(Scan):
         carried: Sequence[Numbers],
         known: Flags,
     ) -> list[Numbers]:
-        """What is stored with the rows that have a value, from these values and their times."""
+        """The stored values of rows with a value, from values and times."""
         _, first, runs = good_runs(good, begins)
         goes_on = known[runs]
         heads, before = first[goes_on], runs[goes_on]
@@ -146,12 +146,12 @@ class Moving(Scan):
 
 
 def _placed(values: Numbers, places: Int64Array, size: int) -> Numbers:
-    """Values at places of an array of ``size`` items, 0 elsewhere."""
+    """Values at places of an array of ``size`` items; 0 elsewhere."""
     found = np.zeros(size, values.dtype)
     found[places] = values
     return found
 
 
 def _is_wide(stamps: Int64Array, last: Int64Array) -> bool:
-    """Whether the time from one row to the next may be beyond 64 bits."""
+    """Whether a difference of times may exceed 64 bits."""
     return bool(len(stamps)) and int(stamps.max()) - int(last.min()) > np.iinfo(np.int64).max

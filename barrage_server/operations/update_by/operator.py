@@ -1,4 +1,4 @@
-"""Computes columns of functions that move along the rows of each group, and follows changes of the rows."""
+"""The operator of functions along the rows of each group."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ class _Results(NamedTuple):
 
 
 class UpdateBy(Operator):
-    """Keeps the results, what functions need to go on from each row, and the order of the rows by group.
+    """The columns of the input, and results of functions along each group.
 
-    A cycle costs the rows that change, and for scans the rows behind the first of them in each group; for windows the
-    rows whose window has one of them.
+    The state is the results, the values from which functions continue, and the order of the rows by group. A cycle
+    costs the rows that change; for scans also the rows behind the first of them in each group, and for windows the rows
+    whose window has one of them.
 
     Args:
         schema: the columns of the input.
@@ -141,7 +142,7 @@ class UpdateBy(Operator):
         return self._outcome(version, TableUpdate.of_added(rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Compute the rows that have changed, and those that depend on them."""
+        """Compute the changed rows, and the rows that depend on them."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
@@ -158,7 +159,7 @@ class UpdateBy(Operator):
         return self._outcome(version, shown, is_smaller=bool(update.removed))
 
     def _arrange(self, change: Change) -> None:
-        """Follow the rows that stay, and have room for those that were added."""
+        """Follow the rows that stay, and make room for added rows."""
         update = change.update
         gone = self._readable - change.after.readable if self._keeps_history else update.removed
         stayed = (self._readable if self._keeps_history else change.before.row_set) - gone
@@ -167,7 +168,7 @@ class UpdateBy(Operator):
         self._cells.arrange(stayed, update.shifted, update.added, self._store.undo)
 
     def _changed(self, sequence: GroupSequence, change: Change, version: TableVersion) -> list[_Results]:
-        """The results at all rows that depend on what has changed."""
+        """The results of all rows that depend on changes."""
         update = change.update
         sequence.version = version
         departure = sequence.leave(change)
@@ -191,7 +192,7 @@ class UpdateBy(Operator):
     # Values.
 
     def _scanned(self, version: TableVersion, found: Iterable[Runs]) -> list[_Results]:
-        """The results of the scans at the rows of runs, each of which goes on from the row before it."""
+        """The results of scans at the rows of runs, continued from the rows before."""
         parts: list[list[tuple[Int64Array, Sequence[pa.Array]]]] = [[] for _ in self._scans]
         nbytes = 0
         for runs in found:
@@ -205,7 +206,7 @@ class UpdateBy(Operator):
         ]
 
     def _stored(self, columns: Sequence[int], keys: Int64Array) -> list[pa.Array]:
-        """What is stored with rows; null for the key -1."""
+        """The values stored with rows; null for the key -1."""
         known, places = np.unique(keys[keys >= 0], return_inverse=True)
         where = np.full(len(keys), -1, np.int64)
         where[keys >= 0] = places
@@ -228,7 +229,10 @@ class UpdateBy(Operator):
         return _joined([number for _, number in functions], parts, [function.type for function, _ in functions])
 
     def _checked(self, nbytes: int, results: Sequence[pa.Array]) -> int:
-        """The bytes of the results so far, with these; between two functions the work may be broken off."""
+        """The bytes of results so far, with the limit checked.
+
+        The computation can be interrupted here.
+        """
         check_interrupt()
         nbytes += sum(array.nbytes for array in results)
         if self._most_bytes < math.inf:
@@ -238,7 +242,7 @@ class UpdateBy(Operator):
     # Storage.
 
     def _add(self, rows: RowSet, found: Sequence[_Results]) -> None:
-        """Write new rows, of which there are results in all columns."""
+        """Write new rows, with results in all columns."""
         by_column = {number: (one, place) for one in found for place, number in enumerate(one.columns)}
         arrays = []
         keys = rows.keys()
@@ -252,7 +256,7 @@ class UpdateBy(Operator):
         self._check_bytes()
 
     def _write(self, added: RowSet, found: Sequence[_Results]) -> dict[int, RowSet]:
-        """Write the results; for each column the rows that were there and have another value now."""
+        """Write the results. Returns the modified rows of each column."""
         if added:
             self._add(added, found)
         modified = {}
@@ -299,7 +303,7 @@ class UpdateBy(Operator):
 def _joined(
     columns: Sequence[int], parts: Sequence[tuple[Int64Array, Sequence[pa.Array]]], types: Sequence[pa.DataType]
 ) -> _Results:
-    """The results of all pieces, by row key."""
+    """Combine the results of all pieces, by row key."""
     keys = np.concatenate([keys for keys, _ in parts]) if parts else np.zeros(0, np.int64)
     order = np.argsort(keys, kind="stable")
     values = [
@@ -309,5 +313,5 @@ def _joined(
 
 
 def _with_modified(rows: RowSet, update: TableUpdate, columns: Iterable[int]) -> RowSet:
-    """Some rows, and those that were modified in one of some columns."""
+    """Rows, and the rows that were modified in any of these columns."""
     return RowSet.union_all([rows, *(update.modified[number] for number in columns)])

@@ -1,4 +1,4 @@
-"""Ranges of row positions: the rows to compute anew, and those that are read for that."""
+"""Ranges of row positions: rows to compute, and rows to read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NONE = np.zeros(0, np.int64)
 
 
 class Ranges(NamedTuple):
-    """Ranges of positions, ascending, which do not meet. Each is of one group, with the bounds of that group.
+    """Ascending, disjoint ranges of positions, each within one group.
 
     Attributes:
-        first, end: the first position of each, and that behind its last one.
-        group_first, group_end: those of its group.
+        first, end: the first position of each, and the position behind its last one.
+        group_first, group_end: the same positions of its group.
 
     """
 
@@ -30,7 +30,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of(cls, first: Int64Array, end: Int64Array, group_first: Int64Array, group_end: Int64Array) -> Ranges:
-        """The union of ranges in any order, cut to their groups."""
+        """The union of ranges in any order, clipped to their groups."""
         first, end = np.maximum(first, group_first), np.minimum(end, group_end)
         order = np.argsort(first, kind="stable")
         order = order[first[order] < end[order]]
@@ -52,21 +52,21 @@ class Ranges(NamedTuple):
         return ranges_of(self.first, self.lengths)
 
     def starts(self) -> Int64Array:
-        """Where each range begins among all positions."""
+        """The index among all positions at which each range begins."""
         lengths = self.lengths
         return np.cumsum(lengths) - lengths
 
     def repeated(self, values: Int64Array) -> Int64Array:
-        """A value of each range, for each of its positions."""
+        """Repeat a value per range for each of its positions."""
         return np.repeat(values, self.lengths)
 
     def part(self, start: int, stop: int) -> Ranges:
-        """Some of the ranges."""
+        """A slice of the ranges."""
         return Ranges(*(each[start:stop] for each in self))
 
 
 class Flat:
-    """Places in an array of the values at all positions of some ranges.
+    """Indices into an array of the values at all positions of ranges.
 
     Args:
         ranges: the ranges.
@@ -78,13 +78,13 @@ class Flat:
         self._starts = ranges.starts()
 
     def places(self, positions: Int64Array) -> Int64Array:
-        """The places of positions; that behind the last one of a range is allowed, as an end."""
+        """The indices of positions, of which the end of a range is one, too."""
         number = np.searchsorted(self.ranges.first, positions, "right") - 1
         # an end may be the beginning of the next range: the same place, if the two are neighbours
         return positions - self.ranges.first[number] + self._starts[number]
 
     def bounds(self, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The places of the first position of the range that each position is in, and that behind its last one."""
+        """The indices at which the range of each position begins and ends."""
         number = np.searchsorted(self.ranges.first, positions, "right") - 1
         start = self._starts[number]
         return start, start + self.ranges.end[number] - self.ranges.first[number]

@@ -1,4 +1,7 @@
-"""Functions of the rows of a window around a row. Null is left out of all but lists and formulas."""
+"""Functions of the rows of a window around a row.
+
+Null is left out of all functions but lists and formulas.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ _FUNCTIONS: Final = {
 }
 _MOST_ITEMS: Final = (1 << 31) - 1
 _ITEMS: Final = 1 << 22
-"""Values of windows that are in memory at a time, as far as they are of more than one window."""
+"""Values of windows in memory at a time; a single window may be larger."""
 
 
 class _Rolling(Window):
@@ -74,7 +77,7 @@ def _counts(valid: Flags, windows: Windows) -> Int64Array:
 
 
 def _reduced(function: np.ufunc, values: Numbers, windows: Windows) -> Numbers:
-    """A ufunc over each window; 0 for an empty one."""
+    """Reduce each window by a ufunc; 0 for an empty one."""
     found = np.zeros(len(windows.first), values.dtype)
     some = np.flatnonzero(windows.first < windows.end)
     found[some] = reduce_ranges(function, values, windows.first[some], windows.end[some])
@@ -82,7 +85,10 @@ def _reduced(function: np.ufunc, values: Numbers, windows: Windows) -> Numbers:
 
 
 class TotalIn(_Rolling):
-    """The sum, 64-bit integers of integers and doubles of floating-point numbers, or the product, a double."""
+    """The sum or product of a window.
+
+    A sum is a 64-bit integer for integers, and a double for floats. A product is a double.
+    """
 
     def __init__(self, function: str, number: int, data_type: pa.DataType, frame: Frame) -> None:
         is_sum = function == "rolling_sum"
@@ -92,14 +98,14 @@ class TotalIn(_Rolling):
         self._function = _FUNCTIONS[function]
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Put nothing in the place of null."""
+        """Replace nulls by the identity, and reduce."""
         values, valid = numbers(columns[0], self.type.to_pandas_dtype())
         values[~valid] = self._function.identity
         return written(_reduced(self._function, values, windows), _counts(valid, windows) > 0, self.type)
 
 
 class ExtremeIn(_Rolling):
-    """The smallest or largest value."""
+    """The smallest or largest value of a window."""
 
     def __init__(self, function: str, number: int, data_type: pa.DataType, frame: Frame) -> None:
         if not is_ordered(data_type):
@@ -114,7 +120,7 @@ class ExtremeIn(_Rolling):
             self._dtype = np.uint64
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Put the last one of all in the place of null."""
+        """Replace nulls by the last value in the order, and reduce."""
         if self._is_text:
             values, valid, where = ranks_of(columns[0])
         else:
@@ -132,18 +138,21 @@ class ExtremeIn(_Rolling):
 
 
 class CountIn(_Rolling):
-    """The number of values."""
+    """The number of values of a window."""
 
     def __init__(self, number: int, frame: Frame) -> None:
         super().__init__(number, LONG, frame)
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Count."""
+        """Count values."""
         return pa.array(_counts(np.asarray(is_valid(columns[0])), windows))
 
 
 class MeanIn(_Rolling):
-    """The mean, or the standard deviation of a sample, which is NaN of one value."""
+    """The mean, or the standard deviation of a sample.
+
+    The deviation of one value is NaN.
+    """
 
     def __init__(self, function: str, number: int, data_type: pa.DataType, frame: Frame) -> None:
         if not is_summed(data_type):
@@ -152,7 +161,7 @@ class MeanIn(_Rolling):
         self._is_deviation = function == "rolling_std"
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Divide sums by counts; for deviations, those of squared distances from the mean."""
+        """Divide sums, or sums of squared distances from the mean, by counts."""
         values, valid = numbers(columns[0], np.float64)
         counts = _counts(valid, windows)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -168,7 +177,10 @@ class MeanIn(_Rolling):
 
 
 class WeightedMeanIn(Window):
-    """The mean with weights, a double. Rows without a weight or value are left out."""
+    """The weighted mean, a double.
+
+    Rows without a weight or value are left out.
+    """
 
     type = DOUBLE
 
@@ -189,7 +201,7 @@ class WeightedMeanIn(Window):
 
 
 class CountWhereIn(Window):
-    """The number of rows for which all conditions hold."""
+    """The number of rows of a window that meet all conditions."""
 
     type = LONG
 
@@ -202,13 +214,13 @@ class CountWhereIn(Window):
         self._conditions = tuple(conditions)
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Count."""
+        """Count rows."""
         values = dict(zip(self._names, columns, strict=False))
         return pa.array(_counts(flags(self._conditions, values, len(columns[0])), windows))
 
 
 class ListIn(_Rolling):
-    """All values, with nulls, as a list."""
+    """All values of a window, with nulls, as a list."""
 
     def __init__(self, number: int, data_type: pa.DataType, frame: Frame) -> None:
         super().__init__(number, pa.list_(data_type), frame)
@@ -235,7 +247,7 @@ class ListIn(_Rolling):
 
 
 class FormulaIn(Window):
-    """The result of a formula of the lists of values in each window."""
+    """The result of a formula over the lists of values of a window."""
 
     def __init__(self, formula: Computation, inputs: Mapping[str, int], frame: Frame) -> None:
         self.inputs = tuple(inputs.values())
@@ -246,7 +258,7 @@ class FormulaIn(Window):
         self._most_bytes = most_bytes()
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Evaluate, some windows at a time."""
+        """Evaluate the formula, some windows at a time."""
         lengths = windows.end - windows.first
         parts: list[pa.Array] = []
         nbytes = 0
@@ -265,7 +277,7 @@ class FormulaIn(Window):
 
 
 def _pieces(lengths: Int64Array) -> Iterator[slice]:
-    """Slices of the windows, each with about ``_ITEMS`` values in all, or of one larger window."""
+    """Slices of the windows, each with about ``_ITEMS`` values, or one large window."""
     ends = np.cumsum(lengths)
     start = 0
     while start < len(lengths):
@@ -277,7 +289,10 @@ def _pieces(lengths: Int64Array) -> Iterator[slice]:
 
 
 class Delta(_Rolling):
-    """The difference from the value in the row before: of the column's type, in which it wraps around."""
+    """The difference from the value in the row before.
+
+    It has the column's type, in which it wraps around.
+    """
 
     def __init__(self, number: int, data_type: pa.DataType, control: DeltaControl) -> None:
         if not (is_number(data_type) or pat.is_timestamp(data_type)):
@@ -286,7 +301,7 @@ class Delta(_Rolling):
         self._control = control
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Subtract, where both rows have a value."""
+        """Subtract where both rows have a value."""
         values, valid = numbers(columns[0], self.type.to_pandas_dtype())
         own, before = values[windows.own], values[windows.first]
         both = valid[windows.first] & (windows.first < windows.own)

@@ -1,4 +1,4 @@
-"""Computations along the segments of a flat array, and over ranges of it, without a step per row in Python.
+"""Vectorised computations along segments and over ranges of a flat array.
 
 A segment begins at each of ``starts``, which ascend from 0, and ends before the next one.
 """
@@ -20,7 +20,7 @@ Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 
 _REPEATED: Final = 8
-"""Times that the items of an array may be read for ranges that overlap, before partial results are worth their cost."""
+"""Average reads per item, by overlapping ranges, from which on partial results pay."""
 _FEW: Final = 1024
 
 
@@ -30,7 +30,7 @@ def ends_of(starts: Int64Array, size: int) -> Int64Array:
 
 
 def filled(valid: Flags, starts: Int64Array) -> Int64Array:
-    """For each item the nearest valid one, itself or before it in its segment; -1 without one."""
+    """The nearest valid item at or before each item of its segment; -1 without one."""
     size = len(valid)
     places = np.maximum.accumulate(np.where(valid, np.arange(size), -1)) if size else np.zeros(0, np.int64)
     first = np.zeros(size, np.int64)
@@ -41,9 +41,10 @@ def filled(valid: Flags, starts: Int64Array) -> Int64Array:
 
 @np.errstate(invalid="ignore", over="ignore")
 def accumulate(function: np.ufunc, values: Numbers, starts: Int64Array) -> Numbers:
-    """``function`` of each item and all before it in its segment, from left to right.
+    """``function`` of each item and all before it in its segment, left to right.
 
-    Segments are taken together, item by item, as long as these are many; the rest of the long ones each by itself.
+    The items of many segments are taken together, item by item. The rest of long segments is accumulated segment by
+    segment.
     """
     found = values.copy()
     lengths = ends_of(starts, len(values)) - starts
@@ -67,7 +68,9 @@ def accumulate(function: np.ufunc, values: Numbers, starts: Int64Array) -> Numbe
 
 @np.errstate(invalid="ignore", over="ignore")
 def linear(function: np.ufunc, factors: Numbers, terms: Numbers, starts: Int64Array) -> Numbers:
-    """``x[i] = function(factors[i] * x[i - 1], terms[i])`` along each segment, whose first item is its term.
+    """``x[i] = function(factors[i] * x[i - 1], terms[i])`` along each segment.
+
+    The first item of a segment is its term.
 
     Args:
         function: ``add``, ``minimum`` or ``maximum``.
@@ -94,7 +97,11 @@ def linear(function: np.ufunc, factors: Numbers, terms: Numbers, starts: Int64Ar
 
 
 def _linear_in_rows(function: np.ufunc, factors: Numbers, terms: Numbers, starts: Int64Array) -> Numbers:
-    """The same for long segments: rows of the square root of all items, together, then what each passes to the next."""
+    """The same as :func:`linear`, for long segments.
+
+    The items are arranged in rows of the square root of their number. All rows are computed together; then the state of
+    each row is passed to the next.
+    """
     size = len(terms)
     width = max(1, int(np.sqrt(size)))
     height = -(-size // width)
@@ -132,13 +139,16 @@ def _linear_in_rows(function: np.ufunc, factors: Numbers, terms: Numbers, starts
 
 
 def _times(ratio: float, carry: float) -> float:
-    """Their product; of an infinity, what it stays however often it is multiplied by a positive ratio."""
+    """Their product; an infinite ``carry`` stays infinite."""
     return ratio * carry if np.isfinite(carry) else carry
 
 
 @np.errstate(invalid="ignore", over="ignore")
 def reduce_ranges(function: np.ufunc, values: Numbers, first: Int64Array, end: Int64Array) -> Numbers:
     """``function`` of the items of each range, of which none is empty.
+
+    With much overlap, the result of a range is combined from two partial results: from the multiple of a power of two
+    within the range, to its left and to its right ("disjoint sparse table").
 
     Ranges that overlap much are put together from two partial results each: from the multiple of a power of two within
     the range, to its left and to its right ("disjoint sparse table").
@@ -158,9 +168,9 @@ def reduce_ranges(function: np.ufunc, values: Numbers, first: Int64Array, end: I
 
 @np.errstate(invalid="ignore", over="ignore")
 def squares_of_ranges(values: Numbers, first: Int64Array, end: Int64Array) -> Numbers:
-    """The sum of the squared distances of the items of each range from their mean; of none is the range empty.
+    """The sum of squared distances from the mean, for each non-empty range.
 
-    Distances are first taken from an item of the range, so that items elsewhere do not matter, however large.
+    Distances are first taken from an item of the range, so that large items elsewhere do not matter.
     """
     lengths = end - first
     sums, squares = np.zeros(len(first)), np.zeros(len(first))
@@ -180,7 +190,9 @@ def squares_of_ranges(values: Numbers, first: Int64Array, end: Int64Array) -> Nu
 
 
 class _Level(NamedTuple):
-    """The ranges of several items that have a multiple of a power of two behind their first one, and of none larger.
+    """The ranges that a multiple of a power of two divides, and none larger.
+
+    The multiple lies behind the first item.
 
     Attributes:
         ranges: which ranges.

@@ -1,4 +1,4 @@
-"""The rows of each group in the order of their keys, and which of them depend on rows that have changed."""
+"""The rows of each group in order, and the rows that depend on changes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from barrage_server.rowset import RowSet
 __all__ = ["GroupSequence", "Marks", "Runs"]
 
 _ROWS: Final = 1 << 20
-"""Rows that are computed at a time, as far as they are of more than one group."""
+"""Rows computed at a time; a range of one group may be larger."""
 _NONE: Final = np.zeros(0, np.int64)
 _FARTHEST: Final = np.iinfo(np.int64)
 
 
 class Runs(NamedTuple):
-    """Runs of rows of one group each, one behind the other.
+    """Runs of consecutive rows, each of one group.
 
     Attributes:
         keys: the row keys, run by run.
@@ -46,7 +46,7 @@ class Runs(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Times at which the rows of groups were that have changed.
+    """Former times of changed rows.
 
     Attributes:
         groups: the groups.
@@ -59,7 +59,7 @@ class Marks(NamedTuple):
 
 
 class GroupSequence(GroupedRows):
-    """The rows by group, then by row key. A position is that of a row in this order.
+    """The rows by group, then by row key; a position is an index in this order.
 
     Args:
         groups: the groups.
@@ -80,7 +80,7 @@ class GroupSequence(GroupedRows):
     # Between leave and arrive.
 
     def beside(self, departure: Departure) -> Int64Array:
-        """The keys of the rows before and behind those that leave their place, in the order as it still is."""
+        """The keys of the rows before and behind leaving rows, in the present order."""
         gone = np.sort(np.concatenate((departure.slots, departure.was)))
         if not len(gone):
             return _NONE
@@ -93,7 +93,7 @@ class GroupSequence(GroupedRows):
         return self.order.keys_at(rows.select(np.unique(beside)))
 
     def left(self, change: Change, time: int, departure: Departure) -> Marks:
-        """The groups and times that rows had which have gone, or have another group or time."""
+        """The former groups and times of rows that left their group or time."""
         update = change.update
         other = departure.rekeyed | update.modified[time]
         former = self.groups_of(other.keys())  # those with other keys have not arrived in their new group
@@ -111,14 +111,14 @@ class GroupSequence(GroupedRows):
         return Ranges.of(first, end, first, end)
 
     def behind(self, changed: RowSet) -> Ranges:
-        """The rows from each of those that have changed to the end of its group."""
+        """The rows from each changed row to the end of its group."""
         if not changed:
             return Ranges()
         positions, first, end = self._placed(changed)
         return Ranges.of(positions, end, first, end)
 
     def around(self, changed: RowSet, frame: Frame) -> Ranges:
-        """The rows whose window of rows has a row that has changed."""
+        """The rows whose window of rows contains a changed row."""
         if not changed:
             return Ranges()
         positions, first, end = self._placed(changed)
@@ -127,7 +127,7 @@ class GroupSequence(GroupedRows):
         return Ranges.of(positions - after, positions + before, first, end)
 
     def around_times(self, changed: RowSet, frame: Frame, marks: Marks) -> Ranges:
-        """The rows whose window in time has a row that has changed, or that was there before."""
+        """The rows whose window in time contains a changed row, or contained it before."""
         keys = changed.keys()
         times = self._times_of(self.version, frame.time, keys)
         groups = np.concatenate((self.groups_of(keys), marks.groups))
@@ -165,7 +165,7 @@ class GroupSequence(GroupedRows):
             yield Runs(self.keys_at(part.positions()), part.starts(), before)
 
     def windows(self, ranges: Ranges, frame: Frame) -> Iterator[tuple[Int64Array, Windows]]:
-        """The keys of the rows of windows, and the windows of the rows of ranges, some ranges at a time."""
+        """The keys of rows to read, and the windows of rows, some ranges at a time."""
         for part in _pieces(ranges):
             read, windows = self._windows(part, frame) if frame.time is None else self._windows_in_time(part, frame)
             yield self.keys_at(read.positions()), windows
@@ -207,7 +207,7 @@ class GroupSequence(GroupedRows):
         return read, Windows(from_, np.maximum(to, from_), own)
 
     def _times_of(self, version: TableVersion, time: int | None, keys: Int64Array) -> Int64Array:
-        """The times of rows, by their keys in any order."""
+        """The times of rows, by keys in any order."""
         assert time is not None
         if not len(keys):
             return _NONE
@@ -222,7 +222,7 @@ class GroupSequence(GroupedRows):
     def _searched(
         self, frame: Frame, first: Int64Array, end: Int64Array, times: Int64Array, *, is_behind: bool
     ) -> Int64Array:
-        """The first position between bounds whose time is not before, or ``is_behind``, each of some times."""
+        """The first position within bounds whose time is at, or behind, each time."""
 
         def read(positions: Int64Array) -> Int64Array:
             return self._times_of(self.version, frame.time, self.keys_at(positions))
@@ -233,7 +233,10 @@ class GroupSequence(GroupedRows):
 def _search(
     read: Callable[[Int64Array], Int64Array], first: Int64Array, end: Int64Array, wanted: Int64Array, *, is_behind: bool
 ) -> Int64Array:
-    """For each of some times the first place between bounds whose time is not before it, or is behind it."""
+    """The first place within bounds whose time is at, or behind, each time.
+
+    It is behind with ``is_behind``.
+    """
     low, high = first.copy(), end.copy()
     while len(open_ := np.flatnonzero(low < high)):
         middle = (low[open_] + high[open_]) >> 1
@@ -245,7 +248,7 @@ def _search(
 
 
 def _plus(times: Int64Array, nanoseconds: int) -> Int64Array:
-    """Later times; the last or first of all, where there is none so late or early."""
+    """Shifted times, clipped to 64 bits."""
     width = int(np.clip(nanoseconds, _FARTHEST.min, _FARTHEST.max))
     with np.errstate(over="ignore"):
         found = times + np.int64(width)
@@ -255,7 +258,7 @@ def _plus(times: Int64Array, nanoseconds: int) -> Int64Array:
 
 
 def _pieces(ranges: Ranges) -> Iterator[Ranges]:
-    """Some ranges at a time, with about ``_ROWS`` rows in all, or one larger range."""
+    """Some ranges at a time, with about ``_ROWS`` rows in all, or one large range."""
     ends = np.cumsum(ranges.lengths)
     start = 0
     while start < len(ends):

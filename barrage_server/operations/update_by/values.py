@@ -56,7 +56,7 @@ def is_ordered(data_type: pa.DataType) -> bool:
 
 
 def numbers(array: pa.Array, dtype: npt.DTypeLike) -> tuple[Numbers, Flags]:
-    """The values as numbers of a type, 0 where there is none, and which there are."""
+    """The values as numbers of a dtype, 0 for null, and their validity."""
     stored = to_storage(array)
     valid = np.asarray(is_valid(stored))
     if pat.is_boolean(stored.type):
@@ -69,9 +69,9 @@ def numbers(array: pa.Array, dtype: npt.DTypeLike) -> tuple[Numbers, Flags]:
 
 
 def moments(array: pa.Array) -> tuple[Int64Array, Flags]:
-    """Instants in nanoseconds, or the numbers of a column of 64-bit integers; and which there are.
+    """Instants in nanoseconds, or 64-bit integers, and their validity.
 
-    There is none beyond 64 bits of nanoseconds: before 1677 and after 2262.
+    Instants beyond 64 bits of nanoseconds, before 1677 and after 2262, are not valid.
     """
     values, valid = numbers(array, np.int64)
     factor = _FACTORS[array.type.unit] if pat.is_timestamp(array.type) else 1
@@ -83,12 +83,15 @@ def moments(array: pa.Array) -> tuple[Int64Array, Flags]:
 
 
 def is_time(data_type: pa.DataType) -> bool:
-    """Whether a column can say when its rows were."""
+    """Whether a column of this type can contain the times of rows."""
     return bool(pat.is_timestamp(data_type)) or data_type == LONG
 
 
 def written(values: npt.NDArray[Any], valid: Flags, data_type: pa.DataType) -> pa.Array:
-    """The column of a type with these values, null where they are not valid. All NaN are one."""
+    """An array of these values, null where they are not valid.
+
+    All NaN get the same bits.
+    """
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.nan, values)
     array = pa.array(values, mask=None if valid.all() else ~valid)
@@ -101,16 +104,20 @@ def written(values: npt.NDArray[Any], valid: Flags, data_type: pa.DataType) -> p
 
 
 def storage_of(data_type: pa.DataType) -> pa.DataType | None:
-    """The integers that moments of a type are; ``None`` for other types."""
+    """The integer type of moments of a type; ``None`` for other types."""
     if pat.is_timestamp(data_type) or pat.is_date(data_type) or pat.is_time(data_type):
         return pa.int32() if data_type.bit_width == 32 else pa.int64()
     return None
 
 
 def ranks_of(array: pa.Array) -> tuple[Numbers, Flags, Int64Array]:
-    """For text: numbers from 0 up in the order of the values, which values there are, and where one of each number is.
+    """The ranks of texts.
 
-    It sorts: a client can make texts with equal hashes in Arrow.
+    The texts are sorted, since a client can make texts with equal hashes in Arrow.
+
+    Returns:
+        The rank of each value, from 0; the validity; and for each rank the place of a value.
+
     """
     valid = np.asarray(is_valid(array))
     ranks = pc.rank(array, tiebreaker="dense").to_numpy().astype(np.int64) - 1
@@ -120,7 +127,12 @@ def ranks_of(array: pa.Array) -> tuple[Numbers, Flags, Int64Array]:
 
 
 def taken(array: pa.Array, places: Int64Array) -> pa.Array:
-    """The values at places; null at -1. LimitError if they take too much memory."""
+    """The values at places; null at -1.
+
+    Raises:
+        LimitError: they take too much memory.
+
+    """
     check_copies(array, places)
     stored = to_storage(array)
     return from_storage(stored.take(pa.array(places, mask=places < 0)), array.type)

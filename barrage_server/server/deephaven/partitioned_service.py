@@ -12,7 +12,8 @@ from barrage_server.engine import Table
 from barrage_server.engine.partitioned import Constituents, constituents_of
 from barrage_server.errors import InvalidRequestError, NotFoundError
 from barrage_server.plan import agg
-from barrage_server.plan.operation import AggregateBy, DropColumns, Snapshot, WhereIn
+from barrage_server.plan.joins import WhereIn
+from barrage_server.plan.operation import AggregateBy, DropColumns, Snapshot
 from barrage_server.plan.partition import merged_rows
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, unary
