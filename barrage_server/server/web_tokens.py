@@ -39,14 +39,14 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
 }
 """Algorithms with a public key, and the type and curve of their keys."""
 _MOST_BYTES: Final = 16 << 10
-"""Length of a token."""
+"""Most bytes of a token."""
 _KEY_BYTES: Final = 1 << 20
-"""Length of a key set."""
+"""Most bytes of a key set."""
 _FETCH_SECONDS: Final = 10.0
 _EVERY_SECONDS: Final = 300.0
 """Seconds between two fetches of a key set from a URL."""
 _AGAIN_SECONDS: Final = 10.0
-"""Seconds after which a token with an unknown key, or a failed fetch, leads to another fetch."""
+"""Least seconds between two fetches that a failure or an unknown key causes."""
 
 
 class _Key:
@@ -82,7 +82,7 @@ class WebTokens:
 
     Args:
         keys: the public keys, a JSON web key set: the path of a file, which is read again when it changes, or an
-            ``https://`` URL, which is fetched every five minutes, and for a token with a key that is not known.
+            ``https://`` URL, which is fetched every five minutes, and when a token has an unknown key.
         audience: the required audience (``aud``): the name of this service with the issuer.
         issuer: the required issuer (``iss``).
         algorithms: allowed algorithms; only those with public keys can be.
@@ -175,7 +175,7 @@ class WebTokens:
                     if claims is not None:
                         return self._principal(claims, key)
         except (self._jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError):
-            pass  # it is damaged, in one way or another
+            pass  # a damaged token
         raise AuthenticationError(REFUSED)
 
     quick = __call__
@@ -185,7 +185,10 @@ class WebTokens:
         return any(key.credential == principal.credential for key in self._keys)
 
     def refresh(self, *, force: bool = False) -> None:
-        """Read a changed file again; fetch from a URL when it is time, on a thread. Called about once a second."""
+        """Read a changed file again, or start a fetch that is due on another thread.
+
+        Called about once a second. ``force``: whether or not the file has changed or the fetch is due.
+        """
         if self._path is not None:
             with self._lock:
                 stamp = self._stamp()
@@ -207,10 +210,11 @@ class WebTokens:
             raise
 
     def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
-        """Read a file of keys again, and change nothing yet; keys at a URL are fetched when the result is called.
+        """Read a file of keys again, without applying it.
 
         Returns:
-            no roles, which tokens name themselves, and a function that puts the keys into force.
+            No roles, because tokens name them, and a function that applies the keys. Keys at a URL are fetched only
+            when it is called.
 
         Raises:
             InvalidRequestError: the file cannot be read, or is no key set.
@@ -252,7 +256,7 @@ class WebTokens:
         self._keys = keys
 
     def _claims(self, token: str, key: _Key, algorithm: str) -> Mapping[str, Any] | None:
-        """The claims of a token that is valid and signed by ``key``; ``None`` when another key may have signed it."""
+        """The claims of a valid token; ``None`` if ``key`` has not signed it."""
         try:
             claims: Mapping[str, Any] = self._jwt.decode(
                 token,
@@ -287,7 +291,7 @@ class WebTokens:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _data(self) -> bytes:
-        """The key set, as it is in the file or at the URL."""
+        """The bytes of the key set in the file or at the URL."""
         try:
             if self._path is not None:
                 with self._path.open("rb") as file:
@@ -305,7 +309,7 @@ class WebTokens:
         return data
 
     def _parsed(self, data: bytes) -> tuple[_Key, ...]:
-        """The public keys for signatures in a set; shared secrets, private keys and others are left out."""
+        """The public keys for signatures in a set; all other keys are left out."""
         try:
             entries = json.loads(data)["keys"]
             found = [entry for entry in entries if entry.get("use") in (None, "sig")]
@@ -332,7 +336,7 @@ class _NoPlainRedirect(urllib.request.HTTPRedirectHandler):
     """Follows redirections to https only."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """The request to make instead."""
+        """The request for the new URL."""
         if not newurl.startswith("https://"):
             raise OSError("it redirects to a URL without https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
