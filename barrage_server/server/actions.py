@@ -140,9 +140,9 @@ def _health(server_state: ServerState, principal: Principal, body: bytes) -> byt
     return json_bytes({"status": "serving", "step": server_state.catalog.graph.step, "tables": len(tables)})
 
 
-def _functions(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
+def _functions(server_state: ServerState, _principal: Principal, body: bytes) -> bytes:
     check_empty(body, "functions request")
-    return plan_actions.functions(server_state, principal, body)
+    return plan_actions.functions(server_state)
 
 
 _ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], bytes]]]] = {

@@ -342,7 +342,8 @@ class Catalog:
         path_of_name(name)
         self._graph.check_open(name, "cannot be served")
         if isinstance(table, SourceTable) and isinstance(table.graph, StandaloneGraph):
-            self._check_new(name, table, reserved=reserved)
+            with self._lock:
+                self._check_new(name, table, reserved=reserved)
             table.graph.move(table, self._graph)
         if table.graph is not self._graph:
             raise InvalidRequestError(
@@ -354,7 +355,7 @@ class Catalog:
         with self._lock:
             if self._has_other_name(table, name):
                 raise InvalidRequestError(f"This table is being served as '{table.name}'; try again.")
-            self._check_new_locked(name, table, reserved=reserved)
+            self._check_new(name, table, reserved=reserved)
             table.rename(name)
             self._tables[name] = table
         self._tell_watchers()
@@ -463,10 +464,7 @@ class Catalog:
         return spec.durable is not False and self._is_durable(table)
 
     def _check_new(self, name: str, table: Table, *, reserved: bool) -> None:
-        with self._lock:
-            self._check_new_locked(name, table, reserved=reserved)
-
-    def _check_new_locked(self, name: str, table: Table, *, reserved: bool) -> None:
+        """Raise AlreadyExistsError if the name is in use. To be called with the lock."""
         there = self._tables.get(name)
         if there is not None and there is not table:
             raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")

@@ -39,6 +39,7 @@ from barrage_server.arguments import shown
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.public import public
 from barrage_server.server.authentication import CERTIFICATE, REFUSED, Credentials
+from barrage_server.server.file_stamp import file_stamp
 from barrage_server.server.passwords import Passwords
 from barrage_server.server.principal import Principal
 
@@ -101,7 +102,7 @@ class CredentialFile:
             raise InvalidRequestError(f"path must be the path of a file, not {shown(path)}.") from None
         self._lock = threading.Lock()
         self._passwords: Passwords | None = None
-        self._seen = self._stamp()
+        self._seen = file_stamp(self._path)
         self._content = self._read()
 
     def __repr__(self) -> str:
@@ -157,7 +158,7 @@ class CredentialFile:
         Called about once a second.
         """
         with self._lock:
-            stamp = self._stamp()
+            stamp = file_stamp(self._path)
             if stamp == self._seen and not force:
                 return
             self._seen = stamp
@@ -178,7 +179,7 @@ class CredentialFile:
             InvalidRequestError: the file cannot be read, or an entry is wrong.
 
         """
-        stamp = self._stamp()
+        stamp = file_stamp(self._path)
         content = self._read()
 
         def apply() -> None:
@@ -187,13 +188,6 @@ class CredentialFile:
             logger.info("credentials read from %s", self._path)
 
         return content.roles, apply
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> _Content:
         try:

@@ -73,7 +73,7 @@ def bind(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     return json_bytes({})
 
 
-def functions(server_state: ServerState, _principal: Principal, _body: bytes) -> bytes:
+def functions(server_state: ServerState) -> bytes:
     """The registered functions that formulas may name."""
     registered = server_state.catalog.graph.functions
     found = [function for name in registered.names if (function := registered.function_of(name)) is not None]

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from barrage_server.extras import missing_extra
 from barrage_server.process import start_thread
 from barrage_server.public import public
 from barrage_server.server.authentication import REFUSED, Credentials
+from barrage_server.server.file_stamp import file_stamp
 from barrage_server.server.principal import Principal
 
 __all__ = ["WebTokens"]
@@ -126,21 +128,16 @@ class WebTokens:
             raise missing_extra("Checking web tokens needs", "auth", error) from error
         self._jwt: Final = jwt
         self._lock = threading.Lock()
-        self._url: str | None = None
-        self._path: Path | None = None
         self._where = where = os.fspath(keys) if isinstance(keys, str | os.PathLike) else keys
-        if not isinstance(where, str) or not where.strip():
+        is_url = isinstance(where, str) and where.startswith("https://")
+        if not isinstance(where, str) or not where.strip() or ("://" in where and not is_url):
             raise InvalidRequestError(f"keys must be the path of a file or an https:// URL, not {shown(keys)}.")
-        if where.startswith("https://"):
-            self._url = where
-        elif "://" in where:
-            raise InvalidRequestError(f"keys must be the path of a file or an https:// URL, not {shown(keys)}.")
-        else:
-            self._path = Path(where)
+        self._url = where if is_url else None
+        self._path = None if is_url else Path(where)
         self._fetching = False
         self._fetched = _now()
         self._is_wanted = False
-        self._seen = self._stamp()
+        self._seen = None if self._path is None else file_stamp(self._path)
         self._keys: tuple[_Key, ...] = ()
         try:
             self._keys = self._parsed(self._data())
@@ -191,7 +188,7 @@ class WebTokens:
         """
         if self._path is not None:
             with self._lock:
-                stamp = self._stamp()
+                stamp = file_stamp(self._path)
                 if stamp != self._seen or force:
                     self._seen = stamp
                     self._load()
@@ -221,8 +218,8 @@ class WebTokens:
 
         """
         if self._path is None:
-            return frozenset(), self._fetch_soon
-        stamp = self._stamp()
+            return frozenset(), partial(self.refresh, force=True)
+        stamp = file_stamp(self._path)
         keys = self._parsed(self._data())
 
         def apply() -> None:
@@ -231,9 +228,6 @@ class WebTokens:
                 self._use(keys)
 
         return frozenset(), apply
-
-    def _fetch_soon(self) -> None:
-        self.refresh(force=True)
 
     def _fetch(self) -> None:
         try:
@@ -280,15 +274,6 @@ class WebTokens:
         if not isinstance(roles, list | tuple) or not all(isinstance(role, str) for role in roles):
             raise AuthenticationError(REFUSED)
         return Principal(name, roles, float(claims["exp"]) + self._leeway, key.credential)
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        if self._path is None:
-            return None
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _data(self) -> bytes:
         """The bytes of the key set in the file or at the URL."""
