@@ -209,7 +209,7 @@ class TableMethods:
             interval_ms=interval_ms,
             timeout=timeout,
         )
-        if source.is_at(self.host, self._endpoints.ports):
+        if source.is_at(self._endpoints.host, self._endpoints.ports):
             raise InvalidRequestError(f"{uri!r} is a table of this server; it is served already.")
         name = source.address.name if name is None else text(name, "name")
         return self._follows.begin(name, source, max_delay=max_delay, wait=wait)
