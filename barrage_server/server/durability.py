@@ -316,7 +316,7 @@ class Durability(CycleLog):
         write_lineage(self._root, self.lineage)
         self._state = self._root.folder("state")
         self._checkpoint = self.recovered.checkpoint
-        self._saved_bytes = -self.recovered.nbytes  # bytes of this journal that the checkpoint covers
+        self._saved_bytes = -self.recovered.nbytes  # bytes before the checkpoint; below 0: recovered ones after it
         self._tables = DurableTables(self.recovered)
         self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id)
         for void in self.recovered.left_out:

@@ -29,10 +29,10 @@ _POSITIVE: Final = (
 class Limits:
     """Bounds that keep one client from harming the others.
 
-    Every value is the most that is allowed, and times are in seconds. A request beyond a bound is refused with
-    :class:`~barrage_server.errors.LimitError`, where nothing else is said. Bounds of one caller distinguish callers by
-    their credentials: the holders of one shared token without user names are one caller. A server that accepts every
-    caller has no such bounds.
+    Counts and bytes are the most that is allowed. A request beyond a bound is refused with
+    :class:`~barrage_server.errors.LimitError`, unless its description says otherwise. Bounds of one caller distinguish
+    callers by their credentials: the holders of one shared token without user names are one caller. A server that
+    accepts every caller has no such bounds.
 
     Attributes:
         subscriptions: streams of ``DoExchange`` at a time.

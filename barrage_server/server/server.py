@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Server"]
 
-
 logger = logging.getLogger("barrage_server.server")
 
 

@@ -30,7 +30,7 @@ class TableParts:
         self._kept: dict[RestrictedTable, float] = {}  # with the time until which they are kept
 
     def find(self, table: Table, restriction: Restriction) -> RestrictedTable | None:
-        """The part of ``table`` if it has been made, and keep it for a while."""
+        """The part of ``table`` if it has been made; it is then kept for a while."""
         with self._lock:
             return self._find(table, restriction)
 

@@ -160,7 +160,7 @@ class ScriptContext:
             self._registered[name] = registered
 
     def _owner(self, name: str) -> str:
-        """The owner of a name in formulas; empty if scripts may have or have it."""
+        """The owner of a name in formulas; empty if functions of scripts may have it."""
         there = self.graph.functions.function_of(name)
         if there is not None:
             return "" if self._registered.get(name) is there else "a function of the server"

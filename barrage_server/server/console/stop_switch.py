@@ -59,7 +59,7 @@ class StopSwitch:
             self._take()
 
     def stop(self, reason: str) -> None:
-        """Raise ScriptStop in the code, or at its later begin. The first reason counts."""
+        """Raise ScriptStop in the code, or when it begins. The first reason counts."""
         with self._lock:
             if self._reason:
                 return
