@@ -151,7 +151,7 @@ class AccessControl:
                 )
 
     def check_any(self, principal: Principal, right: Right) -> None:
-        """Raise ForbiddenError unless ``principal`` has the right on any table."""
+        """Raise ForbiddenError unless ``principal`` has the right on some table."""
         grants = self._grants
         if grants and not any(right in grants[role].rights for role in principal.role_names if role in grants):
             raise ForbiddenError(f"The right '{right}' is missing: no role of '{principal.name}' has it.")
@@ -217,7 +217,7 @@ class AccessControl:
             return None if seen.is_unknown else table
         try:
             return self._parts.get(table, seen.restriction)
-        except Exception as error:  # a registered function may raise anything: nothing is shown then
+        except Exception as error:  # a function of a role may raise anything: nothing is shown then
             if (held_back := _FAILURES.admit()) is not None:
                 told = error if isinstance(error, BarrageError) else type(error).__name__
                 more = f" (and {held_back:,} more, not shown)" if held_back else ""
@@ -286,8 +286,8 @@ class AccessControl:
     def named(self, principal: Principal, right: Right = Right.LIST) -> tuple[Table, ...]:
         """The tables of :meth:`tables`, whole and without reading: for their names.
 
-        A table whose visible part is chosen by a registered function is left out until that part has been made, because
-        the function may fail; :meth:`call_functions` makes such parts.
+        A table of which a role's function chooses the part is left out until the part has been made, because the
+        function may fail; :meth:`call_functions` makes such parts.
         """
         tables = self._whole(principal, right)
         if not self._restricts:
@@ -295,7 +295,7 @@ class AccessControl:
         return tuple(table for table in tables if self._has_name(principal, table))
 
     def call_functions(self, principal: Principal, right: Right = Right.LIST) -> None:
-        """Make the parts of tables that registered functions choose, for :meth:`named`.
+        """Make the parts of tables that functions of roles choose, for :meth:`named`.
 
         Reads these tables.
         """

@@ -83,7 +83,7 @@ class Endpoints:
         self._door: FlightEndpoint | None = None
         self._may_shut = threading.Event()
         limits = server_state.limits
-        ports: list[int] = []  # served by gRPC; not an attribute of self, which Flight would keep alive
+        ports: list[int] = []  # of gRPC; the functions that read it do not hold self: Flight may keep them
         self._grpc_ports = ports
         self._connected = Connections(limits, lambda: ports)
         if (most := most_connections(limits.connections)) < limits.connections:

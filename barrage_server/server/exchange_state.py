@@ -185,7 +185,7 @@ class ExchangeState:
                 self._leave()
 
     def check_served(self, table: Table) -> None:
-        """Raise UnknownTableError if ``table`` was dropped before this stream joined it."""
+        """Raise UnknownTableError if ``table`` was dropped before this stream joined."""
         if self._server_state.catalog.find(table.name) is not source_of(table):
             raise UnknownTableError(f"Table '{table.name}' was dropped.")
 
