@@ -1,11 +1,11 @@
-"""What a principal may see and do: the one place where a call looks up a table.
+"""Access control: rights of principals on tables, and the parts that they see.
 
-Without roles every principal may do everything. With roles a right that no role of a principal grants is denied, and a
-table on which it has no right at all is unknown to it: the same error as for a name that does not exist, decided by the
-name alone, before the catalog is asked.
+Every call looks its tables up here. Without roles every principal may do everything. With roles, a right that no role
+of a principal grants is denied. A table on which a principal has no right is unknown to it: the error is the same as
+for a name that does not exist, and is decided by the name alone, before the catalog is asked.
 
-Roles may show a part of a table. A call then gets that part in place of the table, whatever it does with it: the rest
-is not there. A table of which a principal's roles show nothing, because they do not fit it, is unknown to it, too.
+A role may show a part of a table. All calls of its principals then get that part in place of the table. A table is
+also unknown to a principal when the restrictions of its roles do not fit the table's schema.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ logger = logging.getLogger("barrage_server.server")
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a principal sees of a table.
+    """The part of a table that a principal sees.
 
     Attributes:
-        restriction: a part of it; ``None`` with ``is_unknown`` unset: everything.
-        is_unknown: whether it sees nothing at all.
+        restriction: the part; ``None`` with ``is_unknown`` unset: the whole table.
+        is_unknown: whether the principal sees nothing of the table.
 
     """
 
@@ -53,7 +53,7 @@ class _Seen:
 
 
 _FAILURES: Final = Throttle(20, 0.2)
-_LOGGED: Final = 1000  # characters of a name that a client asks for
+_LOGGED: Final = 1000  # most characters of a requested name in the log
 _NONE: Final[frozenset[Right]] = frozenset()
 _ALL: Final = _Seen()
 _UNKNOWN: Final = _Seen(is_unknown=True)
@@ -90,10 +90,10 @@ class AccessControl:
         return self._roles
 
     def replace(self, roles: Mapping[str, Role] | None) -> None:
-        """Use other roles from now on. Streams that they no longer allow end with the next housekeeping.
+        """Replace the roles. Streams that they forbid end with the next housekeeping.
 
         Raises:
-            InvalidRequestError: there were roles, and would be none, which would allow everything.
+            InvalidRequestError: there are roles now, and ``roles`` has none, which would allow everything.
 
         """
         grants = compiled(roles)
@@ -111,11 +111,11 @@ class AccessControl:
 
     @property
     def restricts(self) -> bool:
-        """Whether there are roles that show parts of tables."""
+        """Whether any role, present or former, shows a part of tables."""
         return self._restricts
 
     def rights(self, principal: Principal, name: str) -> frozenset[Right]:
-        """What ``principal`` may do with a table of that name, whether or not there is one."""
+        """The rights of ``principal`` on a table of that name, which need not exist."""
         grants = self._grants
         if not grants:
             return _EVERY
@@ -134,8 +134,9 @@ class AccessControl:
         """Raise unless ``principal`` has these rights, or any right when none is given.
 
         Raises:
-            UnknownTableError: it has no right on a table of that name: it cannot know whether there is one.
-            ForbiddenError: it lacks one of the rights.
+            UnknownTableError: the principal has no right on a table of that name, so that it cannot learn whether
+                there is one.
+            ForbiddenError: the principal lacks one of the rights.
 
         """
         if not self._grants:
@@ -150,7 +151,7 @@ class AccessControl:
                 )
 
     def check_any(self, principal: Principal, right: Right) -> None:
-        """Raise ForbiddenError unless ``principal`` has the right on some tables."""
+        """Raise ForbiddenError unless ``principal`` has the right on some table."""
         grants = self._grants
         if grants and not any(right in grants[role].rights for role in principal.role_names if role in grants):
             raise ForbiddenError(f"The right '{right}' is missing: no role of '{principal.name}' has it.")
@@ -165,7 +166,7 @@ class AccessControl:
 
         Args:
             principal: the caller.
-            doing: what it is about to do, for the text.
+            doing: the action that the text of the error names.
 
         """
         if not self.allows_everything(principal):
@@ -177,16 +178,16 @@ class AccessControl:
     def get(self, principal: Principal, name: str, *rights: Right) -> Table:
         """The table of that name, or the part of it that the principal sees.
 
-        May take as long as it takes to read the table; see :meth:`takes_long`.
+        May have to read the whole table; see :meth:`takes_long`.
 
         Args:
             principal: the caller.
             name: the name of the table.
-            rights: those that the principal must have on it; any one is enough when none is given.
+            rights: the rights that the principal must have on the table; without any, one right of any kind is enough.
 
         Raises:
             UnknownTableError: there is no such table, or the principal has no right on it, or sees nothing of it.
-            ForbiddenError: it lacks one of the rights.
+            ForbiddenError: the principal lacks one of the rights.
 
         """
         note(table=name[:_LOGGED])
@@ -200,20 +201,23 @@ class AccessControl:
         return seen
 
     def find(self, principal: Principal, name: str) -> Table | None:
-        """The same; ``None`` when there is none, or the principal has no right on it, or sees nothing of it."""
+        """The table as :meth:`get` returns it; ``None`` when it is unknown to the caller."""
         if self._grants and not self.rights(principal, name):
             return None
         table = self._catalog.find(name)
         return None if table is None else self.part(principal, table)
 
     def part(self, principal: Principal, table: Table) -> Table | None:
-        """What the principal sees of a table on which it has a right: all of it, a part, or nothing."""
+        """The table, or the part that the principal sees; ``None`` when it sees nothing.
+
+        The principal must have a right on the table.
+        """
         seen = self._seen(principal, table)
         if seen.restriction is None:
             return None if seen.is_unknown else table
         try:
             return self._parts.get(table, seen.restriction)
-        except Exception as error:  # a function of the operator's, which may raise anything: nothing is shown then
+        except Exception as error:  # a function of a role may raise anything: nothing is shown then
             if (held_back := _FAILURES.admit()) is not None:
                 told = error if isinstance(error, BarrageError) else type(error).__name__
                 more = f" (and {held_back:,} more, not shown)" if held_back else ""
@@ -228,11 +232,14 @@ class AccessControl:
             return None
 
     def restriction(self, principal: Principal, table: Table) -> Restriction | None:
-        """The part of a table that the principal sees, of one on which it has a right; ``None``: all of it."""
+        """The restriction of a table for the principal; ``None`` for the whole table.
+
+        The principal must have a right on the table.
+        """
         return self._seen(principal, table).restriction
 
     def takes_long(self, principal: Principal, name: str) -> bool:
-        """Whether :meth:`get` of that table has to read it, so that it should not be called on an event loop."""
+        """Whether :meth:`get` has to read that table: too slow for an event loop."""
         if not self._restricts or not self.rights(principal, name):
             return False
         table = self._catalog.find(name)
@@ -242,10 +249,10 @@ class AccessControl:
         return restriction is not None and self._parts.find(table, restriction) is None
 
     def check_shown(self, principal: Principal, name: str, restriction: Restriction | None) -> None:
-        """Raise unless the principal still sees that part of a table, which it was given.
+        """Raise unless the principal still sees that part of a table.
 
         Raises:
-            UnavailableError: it sees another part of it, or nothing.
+            UnavailableError: the principal now sees another part of the table, or nothing.
 
         """
         table = self._catalog.find(name) if self._restricts else None
@@ -253,23 +260,23 @@ class AccessControl:
             self._check_seen(principal, table, restriction)
 
     def check_table(self, principal: Principal, table: Table, *rights: Right) -> None:
-        """Check a table that the principal was given, or a part of one, when it uses it again.
+        """Check again a table, or a part of one, that the principal holds.
 
         Raises:
-            UnknownTableError: it has no right on it any more.
-            ForbiddenError: it lacks one of the rights.
-            UnavailableError: it sees another part of it, or nothing.
+            UnknownTableError: the principal has no right on the table any more.
+            ForbiddenError: the principal lacks one of the rights.
+            UnavailableError: the principal now sees another part of the table, or nothing.
 
         """
         self.check(principal, table.name, *rights)
-        if self._restricts:  # the table itself, not one found by its name: it may have been dropped since
+        if self._restricts:  # not a table found by its name: this one may have been dropped since
             restriction = table.restriction if isinstance(table, RestrictedTable) else None
             self._check_seen(principal, source_of(table), restriction)
 
     def tables(self, principal: Principal, right: Right = Right.LIST) -> tuple[Table, ...]:
-        """The tables on which ``principal`` has that right, by name.
+        """The tables on which ``principal`` has that right, in order of their names.
 
-        Where it sees only a part of a table, the part, which may take as long as it takes to read the table.
+        A table of which the principal sees a part is replaced by that part, for which it may have to be read.
         """
         tables = self._whole(principal, right)
         if not self._restricts:
@@ -277,10 +284,10 @@ class AccessControl:
         return tuple(seen for table in tables if (seen := self.part(principal, table)) is not None)
 
     def named(self, principal: Principal, right: Right = Right.LIST) -> tuple[Table, ...]:
-        """The tables of :meth:`tables`, whole: for their names alone.
+        """The tables of :meth:`tables`, whole and without reading: for their names.
 
-        Quick. A table of which a function of a role shows a part is left out unless that part is there,
-        because the function may fail; :meth:`call_functions` makes such parts.
+        A table of which a role's function chooses the part is left out until the part has been made, because the
+        function may fail; :meth:`call_functions` makes such parts.
         """
         tables = self._whole(principal, right)
         if not self._restricts:
@@ -288,9 +295,9 @@ class AccessControl:
         return tuple(table for table in tables if self._has_name(principal, table))
 
     def call_functions(self, principal: Principal, right: Right = Right.LIST) -> None:
-        """Make the parts of tables that functions of roles show, for :meth:`named`.
+        """Make the parts of tables that functions of roles choose, for :meth:`named`.
 
-        May take as long as it takes to read these tables.
+        Reads these tables.
         """
         if self._restricts:
             for table in self._whole(principal, right):
@@ -312,11 +319,12 @@ class AccessControl:
         )
 
     def check_publish(self, principal: Principal, name: str) -> None:
-        """Raise unless ``principal`` may write rows to that table, and make it if there is none.
+        """Raise unless ``principal`` may publish to that table, or make and publish it.
 
         Raises:
-            UnknownTableError: it has no right on a table of that name.
-            ForbiddenError: it lacks the right to publish, or there is no such table, and it lacks the right to make it.
+            UnknownTableError: the principal has no right on a table of that name.
+            ForbiddenError: the principal lacks the right to publish, or the table does not exist and the principal
+                lacks the right to create it.
 
         """
         if not self._grants:
@@ -326,7 +334,7 @@ class AccessControl:
             self.check_new(principal, name)
 
     def check_new(self, principal: Principal, name: str) -> None:
-        """Raise ForbiddenError unless ``principal`` may make the table of that name, which is not there."""
+        """Raise ForbiddenError unless ``principal`` may create a table of that name."""
         if not self.allows(principal, name, Right.CREATE):
             raise ForbiddenError(
                 f"There is no table '{name[:100]}', and the right 'create' on it is missing: no role of "
@@ -334,13 +342,16 @@ class AccessControl:
             )
 
     def unknown(self, principal: Principal, name: str) -> UnknownTableError:
-        """The error for a name without a table, as far as ``principal`` knows; suggests tables that it may list."""
+        """The error for a table unknown to ``principal``; suggests tables it may list."""
         # not the name itself: there may be such a table, of which nothing is shown
         names = (table.name for table in self.named(principal) if table.name != name)
         return self._catalog.unknown(name, names)
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, which must be quick, when :meth:`tables` may have another result; returns a remover."""
+        """Call ``changed`` when :meth:`tables` may have changed; return a remover.
+
+        ``changed`` must be quick.
+        """
         stop = self._catalog.watch(changed)
         with self._lock:
             self._watchers.append(changed)
@@ -353,7 +364,7 @@ class AccessControl:
         return remove
 
     def tidy(self, now: float) -> None:
-        """Forget parts of tables that were not asked for lately. To be called about once a second."""
+        """Forget parts of tables not used lately. To be called about once a second."""
         if self._restricts:
             self._parts.tidy(now)
 
@@ -362,13 +373,13 @@ class AccessControl:
             raise UnavailableError(f"What you may see of table '{table.name}' has changed. Ask for it again.")
 
     def _seen(self, principal: Principal, table: Table) -> _Seen:
-        """What the principal sees of a table on which it has a right."""
+        """The part that the principal sees of a table on which it has a right."""
         if not self._restricts:
             return _ALL
         grants = self._grants
         held = [grants[role] for role in sorted(principal.role_names) if role in grants]
         held = [grant for grant in held if grant.matches(table.name)]
-        # the part that one may read is the one that is listed and described, even if another role shows more of that
+        # listed and described is the part that may be read, even if a role without that right shows more
         held = [grant for grant in held if Right.READ in grant.rights] or held
         if any(grant.restriction is None for grant in held):
             return _ALL
@@ -382,7 +393,7 @@ class AccessControl:
         return _Seen(restriction)
 
     def _fits(self, grant: Grant, table: Table) -> bool:
-        """Whether what a role shows can be shown of this table; logs it once when it cannot."""
+        """Whether the restriction of a role fits this table; logs a misfit once."""
         with self._lock:
             known = self._fitting.setdefault(table, {})
             found = known.get(grant)
@@ -399,7 +410,7 @@ class AccessControl:
         return not reason
 
     def check_tables(self) -> None:
-        """Say in the log which roles do not fit the tables that there are, and which of their columns none has.
+        """Log the roles that do not fit a table, and their columns that no table has.
 
         A role shows nothing of a table that it does not fit.
         """

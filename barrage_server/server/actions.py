@@ -1,4 +1,7 @@
-"""DoAction: commits and administration. Bodies and results are those of :mod:`barrage_server.wire.protocol`."""
+"""The actions of DoAction: commits, plans and administration.
+
+Bodies and results are messages of :mod:`barrage_server.wire.protocol`.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ __all__ = ["check_empty", "list_actions", "run_action"]
 logger = logging.getLogger("barrage_server.server")
 
 _EMPTY_BYTES: Final = 1000
-"""Bytes of the body of an action without fields, at most."""
+"""Most bytes of the body of an action without fields."""
 
 
 def _commit(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
@@ -88,7 +91,7 @@ def _check_staged(server_state: ServerState, principal: Principal, table: str | 
     """Check that the caller may publish to ``table``."""
     if table is not None:
         server_state.access.check(principal, table, Right.PUBLISH)
-    else:  # the tokens, which only their publisher knows, name the batches
+    else:  # the batches are named by tokens, which only their publisher knows
         server_state.access.check_any(principal, Right.PUBLISH)
 
 
@@ -137,9 +140,9 @@ def _health(server_state: ServerState, principal: Principal, body: bytes) -> byt
     return json_bytes({"status": "serving", "step": server_state.catalog.graph.step, "tables": len(tables)})
 
 
-def _functions(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
+def _functions(server_state: ServerState, _principal: Principal, body: bytes) -> bytes:
     check_empty(body, "functions request")
-    return plan_actions.functions(server_state, principal, body)
+    return plan_actions.functions(server_state)
 
 
 _ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], bytes]]]] = {
@@ -158,7 +161,7 @@ _ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], b
 
 
 def check_empty(body: bytes, what: str) -> None:
-    """WireFormatError unless the body of an action that takes no fields has none."""
+    """Raise WireFormatError unless ``body``, of an action without fields, has none."""
     if len(body) > _EMPTY_BYTES:
         raise WireFormatError(f"A {what} has no fields, and this body has {len(body):,} bytes.")
     if body:
@@ -182,14 +185,19 @@ def run_action(
     body: bytes,
     is_gone: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Run one action, except the one that lists the tables, which each endpoint describes in its own way.
+    """Run one action, except ``tables``, which each endpoint answers in its own way.
 
-    ``is_gone``: whether the caller has gone, so that what takes long need not be done.
+    Args:
+        server_state: the server's state.
+        principal: the caller.
+        name: the name of the action.
+        body: its body.
+        is_gone: returns whether the caller has gone, which stops a computation.
 
     Raises:
         NotFoundError: there is no action of that name.
         UnknownTableError: there is no such table, or the caller has no right on it.
-        ForbiddenError: the caller lacks the right that the action takes.
+        ForbiddenError: the caller lacks the right that the action needs.
         LimitError: ``body`` has more than ``limits.request_bytes``.
         BarrageError: the error of the action.
 

@@ -1,4 +1,4 @@
-"""The state of a server, put together: its graph, its tables, what is recovered, and the threads."""
+"""The assembly of a server's state, with its graph, recovered tables and threads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def assemble(
 ) -> ServerState:
     """The state of a server, with the tables and the ledger of its data directory.
 
-    The arguments are the server's; ``graph`` is one that is there already.
+    The arguments are the server's, except ``graph``: an existing update graph to use.
 
     Raises:
         JournalError, AlreadyExistsError, ReadOnlyError, InvalidRequestError: the data directory cannot be used.
@@ -72,7 +72,7 @@ def assemble(
     durability: Durability | None = None
     is_durable: Callable[[Table], bool] = never
     if data_dir is not None:
-        # they read and write files: only if asked for
+        # imported only here: most of the modules behind them read and write files
         from barrage_server.server import durable_tables
         from barrage_server.server.durability import Durability
 
@@ -121,7 +121,10 @@ def assemble(
 
 
 def _listen(graph: UpdateGraph, ends: StreamEnds) -> None:
-    """Have streams told of tables that fail, while the server is there: the graph may be older, and last longer."""
+    """End the streams of tables that fail, as long as ``ends`` lives.
+
+    The graph may live longer than the server.
+    """
     failed = weakref.WeakMethod(ends.failed)
 
     def tell(table: Table) -> None:
@@ -132,7 +135,7 @@ def _listen(graph: UpdateGraph, ends: StreamEnds) -> None:
 
 
 def _restore(server_state: ServerState, durability: Durability) -> None:
-    """Serve what was recovered, and write down what happens from now on."""
+    """Serve the recovered tables, and write later cycles to the journal."""
     recovered = durability.recovered
     try:
         server_state.catalog.restore(recovered.tables.values())

@@ -1,4 +1,4 @@
-"""Authentication: bearer tokens in the ``authorization`` header, and the handshakes that issue them.
+"""Authentication over Flight: bearer tokens, and the handshakes that issue them.
 
 Every call passes :class:`AuthMiddlewareFactory`, which refuses all unknown credentials. The server has no sessions:
 a bearer token carries its principal and its expiry, signed with a key that lives as long as the server.
@@ -43,7 +43,7 @@ class TokenSigner:
     """Makes and checks signed bearer tokens.
 
     Args:
-        lifetime: seconds that one is good for.
+        lifetime: seconds for which a token is valid.
         clock: wall time in seconds.
 
     """
@@ -62,7 +62,7 @@ class TokenSigner:
         return self._serializer.dumps([until, *held])
 
     def principal_of(self, token: str) -> Principal | None:
-        """Whose token it is; ``None`` when it was not made here, or has expired."""
+        """The principal of a token; ``None`` when it was not made here, or has expired."""
         try:
             until, name, roles, expires, credential = self._serializer.loads(token)
         except BadData:
@@ -71,7 +71,7 @@ class TokenSigner:
 
 
 class AuthMiddleware(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
-    """The headers of one call: the caller, its viewport dialect, and the point that it resumes from."""
+    """The headers of one call: the caller, its viewport dialect, its resume point."""
 
     resume: str | None = None
 
@@ -94,7 +94,8 @@ class AuthMiddleware(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has 
         """Raise AuthenticationError unless the credentials are valid.
 
         Args:
-            identity: that of the client's certificate; empty without one. Used when the headers have no credentials.
+            identity: the identity of the client's certificate; empty without one. Used when the headers have no
+                credentials.
 
         """
         if self._by_certificate is not None:
@@ -103,13 +104,12 @@ class AuthMiddleware(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has 
             raise self._refusal
 
     def sending_headers(self) -> dict[str, str]:
-        """The bearer token for a caller that came with something else."""
+        """The bearer token, for a caller that showed other credentials."""
         return {} if self._bearer is None else {"authorization": f"Bearer {self._bearer}"}
 
 
-# Calls that Flight hands to their handlers at once, with the caller's address for the log. For the others it waits for
-# what the caller sends first, which a caller without credentials must not have it do, or sends errors of handlers as
-# unknown ones.
+# Methods whose handlers may refuse credentials: they know the caller's address for the log. Other methods are refused
+# before: Flight waits there for the caller's first message, or sends errors of handlers as unknown ones.
 _TOLD_BY_HANDLER: Final = frozenset(
     {
         fl.FlightMethod.LIST_FLIGHTS,
@@ -125,7 +125,14 @@ class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  
     """Authenticates every call; calls without valid credentials get UNAUTHENTICATED.
 
     Handlers of calls must call :meth:`AuthMiddleware.check` first: only they know the peer of most calls, and its
-    certificate. ``certificates``: whether TLS requires one.
+    certificate.
+
+    Args:
+        authentication: checks credentials.
+        signer: makes and checks bearer tokens.
+        strangers: bounds handshakes.
+        certificates: whether TLS requires a client certificate.
+
     """
 
     def __init__(
@@ -176,9 +183,10 @@ class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  
 
 
 class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow has no types
-    """The older of Flight's two ways in: credentials in the ``Handshake``, then a token in ``auth-token-bin``.
+    """The older log-in of Flight: credentials in the payload of a ``Handshake``.
 
-    The payload is the shared token, or ``user:password``, or Flight's ``BasicAuth`` message.
+    The payload is the shared token, or ``user:password``, or Flight's ``BasicAuth`` message. The client sends the token
+    of the answer in the header ``auth-token-bin``.
     """
 
     def __init__(self, authentication: Authentication, signer: TokenSigner, strangers: Strangers) -> None:
@@ -194,18 +202,22 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow h
                 with self._strangers.handshake():
                     payload = bytes(incoming.read())
             except (StopIteration, OSError):
-                return  # an empty handshake: came with the header, and AuthMiddlewareFactory has answered
+                return  # an empty handshake: its credentials are in the header, for AuthMiddlewareFactory
             if payload:
                 principal = self._authentication.principal(from_payload(payload))
                 outgoing.write(self._signer.issue(principal).encode())
 
     def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002  (Flight calls it so)
-        """Nothing is decided here: :class:`AuthMiddlewareFactory` sees every call, and this token with it."""
+        """Accept the token: :class:`AuthMiddlewareFactory` checks it in every call."""
         return b""
 
 
 def parse_authorization(header: str | None, *, lenient: bool = False) -> Credentials:
-    """Parse an ``authorization`` header; ``lenient``: damaged basic credentials count as none.
+    """Parse an ``authorization`` header.
+
+    Args:
+        header: its value; ``None`` without.
+        lenient: whether damaged basic credentials count as none.
 
     Raises:
         AuthenticationError: the header is damaged.
@@ -228,7 +240,7 @@ def parse_authorization(header: str | None, *, lenient: bool = False) -> Credent
 
 
 def from_payload(payload: bytes) -> Credentials:
-    """Parse the payload of a Flight handshake: ``BasicAuth``, ``user:password``, or a token."""
+    """Parse a handshake's payload: ``BasicAuth``, ``user:password``, or a token."""
     try:
         basic = fl.BasicAuth.deserialize(payload)
         if basic.password:

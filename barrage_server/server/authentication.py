@@ -1,4 +1,4 @@
-"""Credentials, and the principals that they prove: the part of authentication that is independent of endpoints."""
+"""Credentials and the principals that they prove, independent of endpoints."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ __all__ = [
 ]
 
 CERTIFICATE: Final = "client certificate"
-"""Scheme of credentials that are the identity of a client certificate, which TLS has checked. No header can have it:
-the scheme of a header ends at its first space.
+"""Scheme of credentials that are the identity of a client certificate, which TLS has checked.
+
+No header can have this scheme: the scheme of a header ends at its first space.
 """
 REFUSED: Final = (
     "The token is missing or wrong. In Python pass token=; other clients send it in the header "
     "'authorization: Bearer <token>'."
 )
-"""The one text for missing, wrong and expired credentials."""
+"""The text of the error for missing, wrong and expired credentials alike."""
 _ANY_CERTIFICATE: Final = "any certificate"
 _OWN: Final = "own:"
 
@@ -66,24 +67,35 @@ class Credentials:
 
 
 Authenticator = Callable[[Credentials], str | Principal]
-"""Gives the caller, or its name, or raises :class:`~barrage_server.errors.AuthenticationError`."""
+"""Returns the caller or its name, or raises :class:`~barrage_server.errors.AuthenticationError`."""
 
 
 @runtime_checkable
 class CredentialStore(Protocol):
-    """An :data:`Authenticator` whose credentials can be revoked. Its methods may be called from any thread."""
+    """An :data:`Authenticator` whose credentials can be revoked.
+
+    Its methods may be called from any thread.
+    """
 
     def __call__(self, credentials: Credentials) -> Principal:
-        """The caller; AuthenticationError when the credentials are missing or wrong. May take long."""
+        """The caller, which may take long to decide.
+
+        Raises:
+            AuthenticationError: the credentials are missing or wrong.
+
+        """
 
     def quick(self, credentials: Credentials) -> Principal | None:
-        """The same, at once; ``None`` when deciding takes long, so that it must be done off an event loop."""
+        """The caller; ``None`` when deciding takes too long for an event loop."""
 
     def holds(self, principal: Principal) -> bool:
-        """Whether the credentials that ``principal`` came with are still valid, apart from their expiry."""
+        """Whether the credentials of ``principal`` are not revoked; expiry aside."""
 
     def refresh(self, *, force: bool = False) -> None:
-        """Read what has changed, or everything; called about once a second. Must be quick."""
+        """Read changed credentials again, or all with ``force``.
+
+        Called about once a second. Must be quick.
+        """
 
 
 @runtime_checkable
@@ -97,20 +109,19 @@ class NamesRoles(Protocol):
 
 @runtime_checkable
 class Rereadable(Protocol):
-    """An :data:`Authenticator` whose credentials can be read again as a whole, or not at all."""
+    """An :data:`Authenticator` that reads its credentials again atomically."""
 
     def __call__(self, credentials: Credentials) -> Principal:
-        """The caller; AuthenticationError when the credentials are missing or wrong. May take long."""
+        """The caller; AuthenticationError when the credentials are missing or wrong."""
 
     def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
-        """Read everything again, and change nothing yet.
+        """Read all credentials again, without applying them.
 
         Returns:
-            the names of the roles that the credentials have now, and a function that puts them into force, which
-            cannot fail.
+            The names of the roles that the new credentials have, and a function that applies them, which cannot fail.
 
         Raises:
-            InvalidRequestError: they cannot be read, or are wrong; says why.
+            InvalidRequestError: the credentials cannot be read, or are wrong; the text says why.
 
         """
 
@@ -121,7 +132,9 @@ def named_roles(authenticate: Authenticator | None) -> frozenset[str]:
 
 
 class SharedTokens:
-    """A :class:`CredentialStore` of tokens that many callers have: as bearer tokens, or as the password of any user.
+    """A :class:`CredentialStore` of tokens that callers share.
+
+    A caller shows one as a bearer token, or as the password of any user.
 
     Args:
         tokens: the tokens.
@@ -151,7 +164,7 @@ class SharedTokens:
         """The caller; AuthenticationError when the token is missing or wrong."""
         shown = b"" if credentials.scheme == CERTIFICATE else credentials.secret.encode("utf-8", "replace")
         found: Principal | None = None
-        for token, principal in self._tokens:  # all of them, also when nothing is shown: the same time
+        for token, principal in self._tokens:  # all of them, so that the time tells nothing about the token
             if hmac.compare_digest(shown, token):
                 found = principal
         if found is None:
@@ -161,7 +174,7 @@ class SharedTokens:
     quick = __call__
 
     def holds(self, principal: Principal) -> bool:
-        """Whether this has the token that ``principal`` came with, and gives the same roles for it."""
+        """Whether the token of ``principal`` is one of these and has the same roles."""
         return principal.role_names == self._roles and any(
             principal.credential == known.credential for _, known in self._tokens
         )
@@ -171,7 +184,7 @@ class SharedTokens:
 
 
 class Certificates:
-    """A :class:`CredentialStore` that accepts every client certificate that TLS has checked.
+    """A :class:`CredentialStore` that accepts every checked client certificate.
 
     Args:
         roles: the roles of their holders.
@@ -190,7 +203,7 @@ class Certificates:
     quick = __call__
 
     def holds(self, principal: Principal) -> bool:
-        """Whether it has come with a certificate, and this gives the same roles for it."""
+        """Whether ``principal`` showed a certificate, and its roles are the same."""
         return principal.credential == _ANY_CERTIFICATE and principal.role_names == self._roles
 
     def refresh(self, *, force: bool = False) -> None:
@@ -198,11 +211,11 @@ class Certificates:
 
 
 class AnyOf:
-    """A :class:`CredentialStore` that accepts what any of several authenticators does.
+    """A :class:`CredentialStore` that accepts what any of its authenticators accepts.
 
     Args:
         authenticators: at least one; the first that accepts the credentials names the caller.
-        default_roles: roles of the callers of those that return a name.
+        default_roles: roles of callers for which an authenticator returns only a name.
 
     """
 
@@ -211,7 +224,7 @@ class AnyOf:
         self._roles = frozenset(default_roles)
 
     def __call__(self, credentials: Credentials) -> Principal:
-        """The caller; AuthenticationError when none accepts the credentials. May take long."""
+        """The caller; AuthenticationError when no authenticator accepts it."""
         for authenticate in self._authenticators:
             try:
                 return self._principal(authenticate(credentials))
@@ -220,7 +233,7 @@ class AnyOf:
         raise AuthenticationError(REFUSED)
 
     def quick(self, credentials: Credentials) -> Principal | None:
-        """The same, at once; ``None`` when deciding takes long."""
+        """The caller; ``None`` when deciding takes too long for an event loop."""
         takes_long = False
         for authenticate in self._authenticators:
             try:
@@ -243,18 +256,18 @@ class AnyOf:
         return any(store.holds(principal) for store in stores)
 
     def refresh(self, *, force: bool = False) -> None:
-        """Have all read what has changed."""
+        """Have all stores read changed credentials again."""
         for store in self._authenticators:
             if isinstance(store, CredentialStore):
                 store.refresh(force=force)
 
     def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
-        """Have all read everything again, to be put into force together."""
+        """Have all read their credentials again, to be applied together."""
         return _reread(self._authenticators)
 
     @property
     def named_roles(self) -> frozenset[str]:
-        """The roles that any of them names."""
+        """The names of the roles of all authenticators."""
         return frozenset().union(*map(named_roles, self._authenticators))
 
     def _principal(self, found: str | Principal) -> Principal:
@@ -262,7 +275,7 @@ class AnyOf:
 
 
 def _reread(authenticators: Sequence[Authenticator]) -> tuple[frozenset[str], Callable[[], None]]:
-    """What several read again; those that cannot are asked to refresh."""
+    """:meth:`Rereadable.reread` of several authenticators; others are refreshed."""
     roles: set[str] = set()
     steps: list[Callable[[], None]] = []
     for authenticate in authenticators:
@@ -289,10 +302,10 @@ AnyToken = str | Authenticator
 def as_authenticator(
     token: AnyToken | Sequence[AnyToken] | None, default_roles: Collection[str] = ()
 ) -> Authenticator | None:
-    """The authenticator that accepts ``token``, or any of several; ``None`` for ``None``, which accepts every caller.
+    """The authenticator for ``token``; ``None`` when every caller is accepted.
 
     Raises:
-        InvalidRequestError: it is neither a string nor a function nor a sequence of these, or a string is blank.
+        InvalidRequestError: ``token`` is neither a string nor a function nor a sequence of these, or a string is blank.
 
     """
     if token is None:
@@ -313,7 +326,9 @@ def as_authenticator(
 
 
 class Authentication:
-    """Turns credentials into principals, for all endpoints of a server. Methods may be called from any thread.
+    """Turns credentials into principals, for all endpoints of a server.
+
+    Methods may be called from any thread.
 
     Args:
         authenticate: checks credentials; ``None`` to accept every caller.
@@ -332,7 +347,7 @@ class Authentication:
         self._store = authenticate if isinstance(authenticate, CredentialStore) else None
         self._default_roles = frozenset(default_roles)
         self._clock = clock
-        # of principals that functions give without one, until these functions are replaced
+        # credential of principals whose authenticator returns none; another one after each replacement
         self._own = f"{_OWN}{secrets.token_hex(4)}"
 
     @property
@@ -351,10 +366,10 @@ class Authentication:
         return self._default_roles
 
     def principal(self, credentials: Credentials) -> Principal:
-        """The caller with these credentials. May take long.
+        """The caller with these credentials, which may take long to decide.
 
         Raises:
-            AuthenticationError: they are missing, wrong or expired.
+            AuthenticationError: the credentials are missing, wrong or expired.
 
         """
         if self._authenticate is None:
@@ -362,7 +377,10 @@ class Authentication:
         return self._checked(self._authenticate(credentials))
 
     def quick(self, credentials: Credentials) -> Principal | None:
-        """The same, at once; ``None`` when deciding takes long. Raises what :meth:`principal` does."""
+        """The caller; ``None`` when deciding takes too long for an event loop.
+
+        Raises what :meth:`principal` does.
+        """
         if self._store is None:
             return self.principal(credentials)
         found = self._store.quick(credentials)
@@ -377,10 +395,10 @@ class Authentication:
         return self._store is None or self._store.holds(principal)
 
     def replace(self, authenticate: Authenticator, default_roles: Collection[str] = ()) -> None:
-        """Check credentials in another way from now on. Streams of callers that it does not accept end soon.
+        """Replace the authenticator. Streams of callers that it does not accept end soon.
 
         Raises:
-            InvalidRequestError: every caller is accepted: clients were told that no log-in is required.
+            InvalidRequestError: every caller is accepted, and clients were told that no log-in is required.
 
         """
         if self._authenticate is None:
@@ -391,12 +409,15 @@ class Authentication:
         self._own = f"{_OWN}{secrets.token_hex(4)}"
 
     def refresh(self, *, force: bool = False) -> None:
-        """Have credentials read again that have changed, or all of them. Called about once a second."""
+        """Read changed credentials again, or all with ``force``.
+
+        Called about once a second.
+        """
         if self._store is not None:
             self._store.refresh(force=force)
 
     def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
-        """Read all credentials again, and change nothing yet; see :meth:`Rereadable.reread`."""
+        """Read all credentials again, without applying them; see :class:`Rereadable`."""
         return _reread([] if self._authenticate is None else [self._authenticate])
 
     def check(self, principal: Principal) -> None:

@@ -1,4 +1,4 @@
-"""The names that clients give to tables. They may be given anew, unlike those of the server's own tables."""
+"""Names that clients give to tables, and may give again to others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["BoundNames"]
 
 
 class BoundNames:
-    """Gives names to tables of clients. Thread-safe; calls may wait for a cycle to end.
+    """Gives names to tables of clients.
+
+    A client may give a bound name to another table, unlike the names of the server's own tables. Methods may be called
+    from any thread, and may wait for a cycle to end.
 
     Args:
         state: the server's state.
@@ -30,11 +33,11 @@ class BoundNames:
         self._bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
 
     def bind(self, principal: Principal, name: str, table: Table) -> None:
-        """Give a name to what a client has uploaded, or has had computed.
+        """Give a name to an uploaded table or a result.
 
         Raises:
             AlreadyExistsError: the table has a name, or the name belongs to a table of the server.
-            ForbiddenError: the principal may not make, or not drop, a table of that name.
+            ForbiddenError: the principal may not create, or not drop, a table of that name.
             LimitError: there are too many tables.
 
         """
@@ -42,21 +45,21 @@ class BoundNames:
         with self._lock:
             if state.catalog.find(name) is source_of(table):
                 return
-            # a part of a table never gets a name, even when the table has lost its own: then it would be the whole
+            # a restricted part of a table never gets a name, under which it would be shown as a whole table
             if table not in state.private:
                 raise AlreadyExistsError(
                     f"This table is, or was, served as '{table.name}', and a table has one name. Name a result of it: "
                     f"table.view([...]), or table.where([])."
                 )
             if table in state.results:
-                table = alias(table, name)  # the result of an operation may have other users
+                table = alias(table, name)  # a result may have other users
             elif not table.is_refreshing:
-                table.is_refreshing = True  # from now on callers with the right to publish may append to the upload
+                table.is_refreshing = True  # callers with the right to publish may append to an upload from now on
             self.serve(principal, name, table)
             state.private.discard(table)
 
     def serve(self, principal: Principal, name: str, table: Table) -> Table:
-        """Serve a table under a name that is free, or was bound before; what is served.
+        """Serve a table under a name that is free or bound; return the served table.
 
         Raises what :meth:`bind` does.
         """
@@ -75,13 +78,13 @@ class BoundNames:
             return served
 
     def bound(self, name: str) -> Table | None:
-        """The table of that name, if a client gave it; None when there is none, or it is one of the server's own."""
+        """The table to which a client gave that name; ``None`` if there is none."""
         with self._lock:
             there = self._state.catalog.find(name)
             return there if there is not None and self._bound.get(name) is there else None
 
     def take_back(self, name: str, served: Table) -> None:
-        """Serve a table no more, if it is still what has that name, and a client gave it."""
+        """Stop serving a table, if a client gave it that name and it still has it."""
         with self._lock:
             if self.bound(name) is served:
                 self._state.drop(name)

@@ -1,8 +1,8 @@
-"""A DoExchange stream whose event loop reads requests and writes messages, and whose messages the dispatcher makes.
+"""A DoExchange stream that an event loop reads and writes.
 
 A turn of the dispatcher makes the messages of a bundle and passes them to the event loop, which writes them one by
-one as the client takes them. Meanwhile the subscription makes no more messages, so a slow client costs one bundle,
-and staleness.
+one as the client takes them. Meanwhile the subscription makes no more messages: a slow client costs the memory of one
+bundle, and gets its updates later.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ logger = logging.getLogger("barrage_server.server")
 Arguments = TypeVarTuple("Arguments")
 
 Piece = TypeVar("Piece", bytes, bytes | str)
-"""What is written at once: a message, or a text frame of a websocket."""
+"""A unit of writing: a message, or a text frame of a websocket."""
 
 _BUNDLE_BYTES: Final = 1 << 19
-"""A turn of the dispatcher makes no more messages once it has this many bytes. A client that takes nothing costs as
-many, and one message."""
+"""Bytes of a bundle after which a turn makes no more messages."""
 
 
 class BundledExchange(ExchangeStream, Generic[Piece]):
-    """See the module. To be made on the event loop; the arguments are those of :class:`ExchangeStream`.
+    """A stream whose turns make bundles of messages for an event loop.
+
+    To be made on the event loop; the arguments are those of :class:`ExchangeStream`.
 
     Attributes:
         loop: the event loop.
@@ -59,8 +60,8 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
         self.loop: Final = asyncio.get_running_loop()
         self._bundling = threading.Lock()  # guards the next four, which the dispatcher and the event loop share
         self._is_making = False  # a turn of the dispatcher makes a bundle
-        self._is_handed = False  # a bundle is under way
-        self._is_missed = False  # a turn came meanwhile, or the last one left something
+        self._is_handed = False  # the event loop writes a bundle
+        self._is_missed = False  # a turn came meanwhile, or the last bundle left pieces
         self._has_ended = False
         self._pieces: Iterator[Piece] | None = None
         self._begun = False
@@ -70,25 +71,28 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
 
     @abstractmethod
     def opening(self) -> list[Piece]:
-        """What the stream begins with: its schema."""
+        """The first pieces of the stream, with its schema."""
 
     @abstractmethod
     def pieces_of(self, message: Message) -> Iterator[Piece]:
-        """A message as what is written one by one."""
+        """The pieces of a message, in order."""
 
     # For the endpoint, on the event loop.
 
     @abstractmethod
     def take(self, bundle: list[Piece]) -> None:
-        """Write what was made, and then call :meth:`took`."""
+        """Write the pieces of ``bundle``, and then call :meth:`took`."""
 
     @abstractmethod
     def after_turn(self) -> None:
         """A turn of the dispatcher has ended, with or without a bundle."""
 
     def took(self) -> bool:
-        """The client has taken the bundle: there may be another one. Returns whether there is, to the server's
-        knowledge.
+        """Note that the client has taken the bundle, and allow another one.
+
+        Returns:
+            Whether more messages are known to be due; their turn has been scheduled.
+
         """
         with self._bundling:
             self._is_handed = False
@@ -98,18 +102,18 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
         return again
 
     def make_no_more(self) -> None:
-        """The stream ends: no further turn makes anything."""
+        """End the stream: no further turn makes messages."""
         with self._bundling:
             self._has_ended = True
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was made."""
+        """Whether any message was made."""
         return self._begun
 
     @property
     def is_answered(self) -> bool:
-        """Whether everything that was asked for has been written."""
+        """Whether all requested messages have been written."""
         with self._bundling:
             in_turn = self._is_making or self._is_handed or self._is_missed
             return not in_turn and self._pieces is None and not self.exchange_state.has_answers
@@ -117,7 +121,7 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
     # On a thread of the dispatcher.
 
     def run_turn(self, now: float) -> float | None:
-        """Make a bundle of the messages due; returns the time of the next."""
+        """Make a bundle of the messages due; return the time of the next."""
         with self._bundling:
             if self._has_ended:
                 return None
@@ -152,7 +156,7 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
                     bundle += self.opening()
             piece = next(self._pieces, None)
             if piece is None:
-                self._pieces = None  # more may be due: the next part, or what happened while these were sent
+                self._pieces = None  # more may be due by now
             else:
                 bundle.append(piece)
                 batches += 1
@@ -166,7 +170,7 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
         return None if self._pieces is not None else wake_at
 
     def _go_over(self) -> None:
-        """Go on with the other subscription, if there is one."""
+        """Continue with the subscription passed to :meth:`replace`, if there is one."""
         with self._bundling:
             following, self._following = self._following, None
         if following is not None:
@@ -177,9 +181,9 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
     # On any thread.
 
     def replace(self, following: ExchangeState) -> None:
-        """Go on with another subscription to the same table, once no update is half sent.
+        """Continue with another subscription to the same table, between two updates.
 
-        The stream then begins anew. ``following`` is closed if the stream has ended.
+        The stream then begins again with a schema. ``following`` is closed if the stream has ended.
         """
         with self._bundling:
             skipped = [following]
@@ -187,21 +191,21 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
                 skipped = [] if self._following is None else [self._following]
                 if self._begun or self._is_making:
                     self._following = following
-                else:  # nothing was sent: there is nothing to go over from
+                else:  # nothing was sent yet
                     skipped.append(self.exchange_state)
                     self._following, self.exchange_state = None, following
         for state in skipped:
             state.close()
 
     def leave(self) -> None:
-        """The stream has ended. Returns when no thread is in :meth:`run_turn` any more."""
+        """End the stream's work. Returns when no thread is in :meth:`run_turn` any more."""
         super().leave()
         if self._following is not None:
             self._following.close()
 
     @abstractmethod
     def settle(self, error: BarrageError | None) -> None:
-        """End the stream, with that reason. On the event loop."""
+        """End the stream for that reason, on the event loop."""
 
     def end(self, error: BarrageError) -> None:
         """Send the client the reason of the end of its stream."""
@@ -209,12 +213,17 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
             self.on_loop(self.settle, identified(error))
 
     def on_loop(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call ``function(*arguments)`` on the event loop, soon."""
+        """Call ``function(*arguments)`` on the event loop soon, unless it is closed."""
         try:
             self.call_on_loop(function, *arguments)
         except RuntimeError:
             logger.debug("the endpoint was closed before %s got the reason", self.peer)
 
     def call_on_loop(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call ``function(*arguments)`` on the event loop, soon. RuntimeError when it is closed."""
+        """Call ``function(*arguments)`` on the event loop soon.
+
+        Raises:
+            RuntimeError: the event loop is closed.
+
+        """
         self.loop.call_soon_threadsafe(function, *arguments)

@@ -55,7 +55,7 @@ class Catalog:
         graph: the graph of all tables made here.
         dropped: called with each dropped table.
         exchanged: called within a cycle with a table, its replacement, and a function that performs the exchange.
-        replaced: called with a table after its exchange.
+        replaced: called with the former table after its exchange.
         columns: most columns of a table made here, counting the fields within their types.
         is_durable: whether a new table is kept in the data directory.
 
@@ -79,7 +79,7 @@ class Catalog:
         self._is_durable = is_durable
         self._lock = threading.Lock()
         self._made = threading.Condition(self._lock)
-        self._in_making: dict[str, object] = {}  # names, and the caller that makes a table of it
+        self._in_making: dict[str, object] = {}  # names, each with the caller that makes a table of that name
         self._tables: dict[str, Table] = {}
         self._published: set[str] = set()
         self._reserved: dict[str, str] = {}
@@ -91,7 +91,7 @@ class Catalog:
         return self._graph
 
     def find(self, name: str) -> Table | None:
-        """The table of that name, if there is one."""
+        """The table of that name; ``None`` if there is none."""
         return self._tables.get(name)
 
     def get(self, name: str) -> Table:
@@ -109,7 +109,7 @@ class Catalog:
         raise self.unknown(name, names)
 
     def unknown(self, name: str, names: Iterable[str]) -> UnknownTableError:
-        """The error for a name without a table; the text names similar ones among ``names``."""
+        """The error for a name without a table. The text suggests similar ``names``."""
         close = difflib.get_close_matches(name[:100], sorted(islice(names, _MOST_COMPARED)), n=3)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see the names."
         return UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
@@ -133,9 +133,9 @@ class Catalog:
         """The table of that name, made if there is none, and whether it was made.
 
         Args:
-            name: what clients call it.
+            name: the table's name.
             schema: columns, in order. Metadata of the protocol is left out.
-            spec: its kind, and what that needs.
+            spec: the kind of table, and the parameters of that kind.
 
         Raises:
             AlreadyExistsError: a table of that name exists and differs.
@@ -159,7 +159,7 @@ class Catalog:
         return there, False
 
     def schema_of_new(self, schema: pa.Schema) -> pa.Schema:
-        """:func:`own_schema` for a table that is made; LimitError when there is too much of it."""
+        """:func:`own_schema` for a new table; LimitError when it is too large."""
         if not has_at_most(schema, self._columns, 10 * self._columns):
             raise LimitError(
                 f"A table may have {self._columns:,} columns here (columns), counting the fields within their "
@@ -169,7 +169,9 @@ class Catalog:
 
     @contextmanager
     def making(self, names: Collection[str]) -> Iterator[None]:
-        """Let no other caller make tables of these names during the ``with`` body; waits for those that do.
+        """Exclude other makers of tables of these names during the ``with`` body.
+
+        Waits for callers that make such a table now.
 
         Raises:
             AlreadyExistsError: a name is reserved.
@@ -192,7 +194,7 @@ class Catalog:
                 self._made.notify_all()
 
     def serve(self, table: Table, spec: TableSpec) -> TableMade:
-        """What serves a new table, within :meth:`making` of its name."""
+        """The note that serves a new table, within :meth:`making` of its name."""
 
         def happen() -> None:
             self._put(table)
@@ -212,9 +214,10 @@ class Catalog:
             self._tables.update((table.name, table) for table in tables)
 
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
-        """A new table, to be filled and then served by :meth:`serve`, or else given to :meth:`discard`.
+        """A new table that is not served yet.
 
-        Takes what :meth:`ensure` does, and raises what that does.
+        The caller fills it, and then passes it to :meth:`serve` or :meth:`discard`. Arguments and errors are those of
+        :meth:`ensure`.
         """
         path_of_name(name)  # checks the name
         self._graph.check_open(name, _NOT_MADE)
@@ -224,7 +227,10 @@ class Catalog:
         return table
 
     def offer(self, table: ReplicaTable) -> Table:
-        """Serve a new replica, unless there is one of its name; the one that is served now.
+        """Serve a new replica, unless there is a table of its name.
+
+        Returns:
+            The table that is served under the name.
 
         Raises:
             AlreadyExistsError: the name was reserved meanwhile.
@@ -244,13 +250,13 @@ class Catalog:
         return table
 
     def discard(self, table: Table) -> None:
-        """Let go of a table that was made and is not served."""
+        """Take a table that was made and is not served out of the graph."""
         self._graph.detach(table)
 
     def replica(self, name: str, schema: pa.Schema) -> tuple[ReplicaTable, bool]:
-        """The table of that name that follows a publication, and whether it is there.
+        """The table of that name that follows a publication, and whether it is served.
 
-        One that is not is new, to be filled and then given to :meth:`offer`.
+        A table that is not served is new; the caller fills it, and then passes it to :meth:`offer`.
 
         Raises:
             AlreadyExistsError: a table of that name exists and is of another kind or schema.
@@ -277,10 +283,10 @@ class Catalog:
 
     @contextmanager
     def publisher(self, name: str) -> Iterator[None]:
-        """Be the one publisher of a table that follows a publication.
+        """Be the only publisher of a table that follows a publication.
 
         Raises:
-            AlreadyExistsError: another one is at it.
+            AlreadyExistsError: the table has another publisher.
 
         """
         with self._lock:
@@ -295,7 +301,7 @@ class Catalog:
                 self._published.discard(name)
 
     def drop(self, name: str) -> None:
-        """Take a table away.
+        """Stop serving a table.
 
         Raises:
             UnknownTableError: there is none of that name.
@@ -315,12 +321,15 @@ class Catalog:
             self._let_go(table)
 
     def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> Table:
-        """Serve a table of this graph; what is served: the table, or if it has a name already, an alias of it.
+        """Serve a table of this graph, or an alias if it is served under another name.
 
         Args:
             table: the table.
             name: its new name; its present name when None.
             reserved: whether the caller has reserved the name.
+
+        Returns:
+            The table that is served: ``table``, or the alias.
 
         Raises:
             AlreadyExistsError: there is another table of that name, or the name is reserved.
@@ -333,7 +342,8 @@ class Catalog:
         path_of_name(name)
         self._graph.check_open(name, "cannot be served")
         if isinstance(table, SourceTable) and isinstance(table.graph, StandaloneGraph):
-            self._check_new(name, table, reserved=reserved)
+            with self._lock:
+                self._check_new(name, table, reserved=reserved)
             table.graph.move(table, self._graph)
         if table.graph is not self._graph:
             raise InvalidRequestError(
@@ -345,7 +355,7 @@ class Catalog:
         with self._lock:
             if self._has_other_name(table, name):
                 raise InvalidRequestError(f"This table is being served as '{table.name}'; try again.")
-            self._check_new_locked(name, table, reserved=reserved)
+            self._check_new(name, table, reserved=reserved)
             table.rename(name)
             self._tables[name] = table
         self._tell_watchers()
@@ -353,9 +363,9 @@ class Catalog:
         return table
 
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> TableExchanged:
-        """The note that serves a new table in the place of ``before``.
+        """The note that serves a new table in place of ``before``, within :meth:`making`.
 
-        To publishers it is the same table; subscribers subscribe again. Within :meth:`making` of the name.
+        Publishers continue with the new table; subscribers subscribe again.
         """
         name = before.name
 
@@ -378,7 +388,7 @@ class Catalog:
         return TableExchanged(after, happen, before, spec, told=told, is_durable=self._is_kept(after, spec))
 
     def replace(self, before: Table, table: Table) -> None:
-        """Serve ``table`` in place of ``before``, whose subscribers get an error that it was dropped.
+        """Serve ``table`` in place of ``before``. Subscribers of ``before`` get an error.
 
         Raises:
             UnknownTableError: ``before`` is no longer served.
@@ -400,7 +410,7 @@ class Catalog:
         self._let_go(before)
 
     def reserve(self, name: str, reason: str) -> Callable[[], None]:
-        """Reserve a name for a table to add later; returns a function that releases it.
+        """Reserve a name for a table to add later; return a function that releases it.
 
         Args:
             name: an unused name.
@@ -424,7 +434,10 @@ class Catalog:
         return give_back
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, which must be quick, when a table is added or dropped; returns a remover."""
+        """Call ``changed`` whenever a table is added or dropped; return a remover.
+
+        ``changed`` must be quick.
+        """
         with self._lock:
             self._watchers.append(changed)
 
@@ -435,7 +448,10 @@ class Catalog:
         return stop
 
     def _put(self, table: Table) -> None:
-        """Serve a table, and let others make one of its name: they may be what its maker waits for, as listeners."""
+        """Serve a table, and end the exclusive use of its name.
+
+        The maker of the table may wait for listeners that make a table of the same name.
+        """
         with self._lock:
             self._tables[table.name] = table
             self._in_making.pop(table.name, None)
@@ -448,10 +464,7 @@ class Catalog:
         return spec.durable is not False and self._is_durable(table)
 
     def _check_new(self, name: str, table: Table, *, reserved: bool) -> None:
-        with self._lock:
-            self._check_new_locked(name, table, reserved=reserved)
-
-    def _check_new_locked(self, name: str, table: Table, *, reserved: bool) -> None:
+        """Raise AlreadyExistsError if the name is in use. To be called with the lock."""
         there = self._tables.get(name)
         if there is not None and there is not table:
             raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")

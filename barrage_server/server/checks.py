@@ -1,4 +1,4 @@
-"""The check of an upload's batches, beside their receipt: each is checked while the next one arrives."""
+"""The check of an upload's batches: each is checked while the next one arrives."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from barrage_server.wire.intake import Intake
 __all__ = ["checked"]
 
 _MANY_BYTES: Final = 1 << 18
-"""Bytes of a batch from which on another thread is worth its wake-up."""
+"""Least bytes of a batch that another thread checks: smaller ones are not worth its wake-up."""
 
 
 def checked(
     batches: Iterable[pa.RecordBatch], intake: Intake, workers: Workers
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches in plain form, in their order, with the bytes that each counts for.
+    """Batches in plain form, in their order, each with the bytes that it counts for.
 
-    A large batch is checked by one of ``workers`` while the next one is received; at most one at a time, so that one
-    batch more is in memory. Where no thread is free, the caller's does it: no upload waits for the checks of another.
+    One of ``workers`` checks a large batch while the next one is received. Only one batch is checked at a time, so that
+    at most one more is in memory. If no worker is free, the calling thread checks: no upload waits for another one.
 
     Args:
-        batches: as they came. It may block.
-        intake: what checks and counts them.
-        workers: threads.
+        batches: the received batches. The iterator may block.
+        intake: checks and counts batches.
+        workers: threads that may check.
 
     Raises:
         WireFormatError: a batch is damaged.
-        LimitError: it is more than may come.
+        LimitError: the batches have more bytes than allowed.
 
     """
     pending: _Check | None = None
@@ -62,13 +62,13 @@ class _Check:
             self._future = workers.submit_if_free(self._take)
 
     def result(self) -> tuple[pa.RecordBatch, int]:
-        """The plain batch and its bytes; raises what is wrong with it."""
-        if self._future is None or self._future.cancel():  # no thread has begun with it
+        """The plain batch and its bytes, or the error of the check."""
+        if self._future is None or self._future.cancel():  # no worker has begun
             return self._take()
         return self._future.result()
 
     def end(self) -> None:
-        """The result is not needed. Returns when no thread works on it."""
+        """Give up the check. Returns when no worker runs it."""
         if self._future is not None and not self._future.cancel():
             concurrent.futures.wait([self._future])
 

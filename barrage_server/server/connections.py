@@ -1,7 +1,8 @@
-"""Bounds of the connections whose sockets gRPC or Flight owns: how many, and how long without credentials.
+"""Bounds of the connections whose sockets gRPC or Flight owns.
 
-gRPC neither counts the connections of an address nor ends those that never make a call. The sockets are looked at about
-once a second, and shut where a bound is passed.
+Bounded are the number of connections, and the time until a call on one shows valid credentials; until then its peer is
+a stranger. gRPC neither counts the connections of an address nor ends connections that never make a call. So the
+sockets are listed about once a second, and shut beyond a bound.
 """
 
 from __future__ import annotations
@@ -25,27 +26,30 @@ __all__ = ["Connections", "Scan"]
 logger = logging.getLogger("barrage_server.server")
 
 _SHARE: Final = 50
-"""The time of a scan, multiplied, that passes before the next: two percent of one core for any number of sockets."""
+"""Pause between two scans, as a multiple of a scan's time: two percent of a core for any number of sockets."""
 _ENDS: Final = Throttle(20, 1.0)
 
 
 class Scan(Protocol):
-    """Looks at the sockets of some ports; see :class:`~barrage_server.flight.sockets.PortScan`."""
+    """Lists and shuts sockets, as :class:`~barrage_server.flight.sockets.PortScan`."""
 
     def peers(self, ports: Collection[int], found: Callable[[socket.socket], object]) -> set[str]:
         """The connected peers."""
 
     def shut(self, peers: Set[str], *, discard: bool = False) -> int:
-        """Shut the connections to those peers, and discard what was not read if told."""
+        """Shut the connections to these peers; return their number.
+
+        ``discard``: whether to discard bytes that were received and not read.
+        """
 
 
 class Connections:
     """The connections to some ports. Methods may be called from any thread.
 
     Args:
-        limits: those of the server.
+        limits: the limits of the server.
         ports: returns the ports.
-        scan: looks at the sockets.
+        scan: lists and shuts the sockets.
         timer: seconds, for the time that a scan takes.
 
     """
@@ -63,7 +67,7 @@ class Connections:
         self._timer = timer
         self._lock = threading.Lock()
         self._filter = AddressFilter()
-        self._scanning = threading.Lock()  # the watchdog's thread looks, and that which closes the server shuts
+        self._scanning = threading.Lock()  # the watchdog's thread scans, and the thread that closes the server shuts
         self._known: set[str] = set()
         self._since: dict[str, float] = {}
         self._not_before = 0.0
@@ -82,7 +86,10 @@ class Connections:
         return peer in self._known
 
     def tidy(self, now: float) -> None:
-        """Look at the connections, and shut those beyond a bound; to be called about once a second, with the time."""
+        """Scan the connections, and shut those beyond a bound.
+
+        To be called about once a second, with the time.
+        """
         if now < self._not_before:
             return
         begun = self._timer()
@@ -92,7 +99,7 @@ class Connections:
             connected = self._scan.peers(self._ports(), self._prepare)
         self._since = {peer: self._since.get(peer, now) for peer in connected}
         with self._lock:
-            self._known -= before - connected  # not those that were let in meanwhile
+            self._known -= before - connected  # keeps peers that were let in meanwhile
             strangers = connected - self._known
         overdue = {peer for peer in strangers if now - self._since[peer] >= self._limits.credential_seconds}
         ends = overdue | self._beyond(connected, strangers)
@@ -105,33 +112,32 @@ class Connections:
         self._not_before = now + _SHARE * (self._timer() - begun)
 
     def shut(self, peer: str) -> bool:
-        """Shut the connection to a peer, if it was there at the last look; whether it was."""
+        """Shut the connection to a peer; return whether the last scan has seen it."""
         with self._scanning:
             return self._scan.shut({peer}) > 0
 
     def end(self, peers: Set[str], addresses: Set[str]) -> None:
         """Shut the connections to some peers, and refuse strangers from some addresses.
 
-        What has come over these connections and was not read is discarded. An address of which a connection has shown
-        credentials, such as a proxy's, is not refused.
+        Unread bytes of these connections are discarded. An address is not refused while one of its connections has
+        shown credentials, as a proxy's has.
 
         Args:
-            peers: of the connections to shut.
-            addresses: strangers from there lose their connections, and connect again when a later call does not
-                name the address.
+            peers: the peers whose connections are shut.
+            addresses: the addresses whose strangers are shut and refused, until a later call does not name them.
 
         """
         with self._lock:
             known = set(self._known)
         refused = addresses - {counted_address(peer) for peer in known} if addresses else addresses
         with self._scanning:
-            self._filter.refuse(self._ports(), refused)  # first: what is shut may connect again at once
+            self._filter.refuse(self._ports(), refused)  # first: a client that is shut may connect again at once
             connected = self._scan.peers(self._ports(), self._prepare)
             strangers = {peer for peer in connected - known if counted_address(peer) in refused} if refused else set()
             self._scan.shut(peers | strangers, discard=True)
 
     def shut_strangers(self, seconds: float, now: float) -> None:
-        """Shut the connections without credentials that are as old as ``seconds`` at the time ``now``."""
+        """Shut strangers whose connections are ``seconds`` old at ``now``."""
         with self._lock:
             strangers = self._since.keys() - self._known
         ends = {peer for peer in strangers if now - self._since[peer] >= seconds}
@@ -142,7 +148,7 @@ class Connections:
         probe_when_silent(connection, self._limits.keepalive_seconds)
 
     def _beyond(self, connected: Set[str], strangers: Set[str]) -> set[str]:
-        """The connections beyond those that may be: of strangers first, the newest first."""
+        """The connections beyond the bounds: strangers first, then the newest first."""
         limits = self._limits
         ends: set[str] = set()
         if len(connected) > min(limits.connections, limits.connections_per_address):

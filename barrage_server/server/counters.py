@@ -1,4 +1,4 @@
-"""Counts of what publishers have done since the server started."""
+"""Counts of publishes since the server started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["Counters"]
 
 
 class Counters:
-    """Publishes and their rows, by kind. Methods may be called from any thread."""
+    """Counts of publishes and their rows, by kind.
+
+    Methods may be called from any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,7 +25,7 @@ class Counters:
 
         Args:
             kind: ``put``, ``commit`` of staged batches, or ``update`` of a table that ticks at its publisher.
-            rows: rows that it brought.
+            rows: number of its rows.
 
         """
         with self._lock:
@@ -30,6 +33,6 @@ class Counters:
             self._rows[kind] += rows
 
     def publishes(self) -> Mapping[str, tuple[int, int]]:
-        """Publishes and rows by kind."""
+        """Number of publishes and of rows, by kind."""
         with self._lock:
             return {kind: (number, self._rows[kind]) for kind, number in self._publishes.items()}

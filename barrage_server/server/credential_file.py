@@ -1,6 +1,6 @@
-"""Credentials in a file: tokens, users with passwords, and client certificates, each with a name and roles.
+"""Credentials in a file: tokens, users with passwords, and client certificates.
 
-The file is TOML::
+The file is TOML, and each entry has a name and roles::
 
     [[tokens]]
     name = "desk-7"
@@ -39,6 +39,7 @@ from barrage_server.arguments import shown
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.public import public
 from barrage_server.server.authentication import CERTIFICATE, REFUSED, Credentials
+from barrage_server.server.file_stamp import file_stamp
 from barrage_server.server.passwords import Passwords
 from barrage_server.server.principal import Principal
 
@@ -53,7 +54,16 @@ _MOST_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a file says: principals by the digest of their token, users by name, principals by identity."""
+    """The content of a file.
+
+    Attributes:
+        tokens: principals by the digest of their token.
+        users: principals and the hashes of their passwords, by name.
+        certificates: principals by the identity of their certificate.
+        valid: all these principals.
+        roles: the names of their roles.
+
+    """
 
     tokens: Mapping[bytes, Principal] = field(default_factory=dict)
     users: Mapping[str, tuple[Principal, str]] = field(default_factory=dict)
@@ -62,24 +72,24 @@ class _Content:
     roles: frozenset[str] = frozenset()
 
     def user(self, name: str) -> tuple[Principal, str] | None:
-        """A user and its hash; ``None`` when there is none, or it has expired: its password takes as long as any."""
+        """A user and its hash; ``None`` for an unknown or expired user."""
         found = self.users.get(name)
         return None if found is None or found[0].is_expired(time.time()) else found
 
 
 @public
 class CredentialFile:
-    """An authenticator by the credentials of a TOML file, which is read again when it changes.
+    """An authenticator by a TOML file, which is read again when it changes.
 
-    Methods may be called from any thread. A file that cannot be read any more, or is wrong, is reported in the log, and
-    what it said before stays valid.
+    Methods may be called from any thread. When a changed file cannot be read, or is wrong, the log says so, and the
+    former credentials stay valid.
 
     Args:
         path: the file.
 
     Raises:
-        InvalidRequestError: the file cannot be read, or an entry is wrong; the text names it, without secrets.
-        DependencyError: it has users, and the package that checks their passwords is not installed.
+        InvalidRequestError: the file cannot be read, or an entry is wrong; the text names the entry, without secrets.
+        DependencyError: the file has users, and the package that checks their passwords is not installed.
 
     >>> server = bs.Server(token=bs.CredentialFile("credentials.toml"), roles=roles)
 
@@ -92,14 +102,19 @@ class CredentialFile:
             raise InvalidRequestError(f"path must be the path of a file, not {shown(path)}.") from None
         self._lock = threading.Lock()
         self._passwords: Passwords | None = None
-        self._seen = self._stamp()
+        self._seen = file_stamp(self._path)
         self._content = self._read()
 
     def __repr__(self) -> str:
         return f"<CredentialFile {str(self._path)!r}>"
 
     def __call__(self, credentials: Credentials) -> Principal:
-        """The caller; AuthenticationError when the credentials are missing or wrong. Checking a password takes long."""
+        """The caller; checking a password takes long.
+
+        Raises:
+            AuthenticationError: the credentials are missing or wrong.
+
+        """
         found = self.quick(credentials)
         if found is not None:
             return found
@@ -112,7 +127,7 @@ class CredentialFile:
         return user[0]
 
     def quick(self, credentials: Credentials) -> Principal | None:
-        """The same, at once; ``None`` when a password must be hashed."""
+        """The caller; ``None`` when a password must be hashed to decide."""
         content = self._content
         if credentials.scheme == CERTIFICATE:
             found = content.certificates.get(credentials.secret)
@@ -129,7 +144,7 @@ class CredentialFile:
         return found
 
     def holds(self, principal: Principal) -> bool:
-        """Whether the file still has the entry that ``principal`` came with, unchanged."""
+        """Whether the file still has the entry of ``principal``, unchanged."""
         return principal in self._content.valid
 
     @property
@@ -138,9 +153,12 @@ class CredentialFile:
         return self._content.roles
 
     def refresh(self, *, force: bool = False) -> None:
-        """Read the file again if it has changed, or in any case. Called about once a second."""
+        """Read the file again if it has changed, or in any case with ``force``.
+
+        Called about once a second.
+        """
         with self._lock:
-            stamp = self._stamp()
+            stamp = file_stamp(self._path)
             if stamp == self._seen and not force:
                 return
             self._seen = stamp
@@ -152,16 +170,16 @@ class CredentialFile:
                 logger.info("credentials read from %s", self._path)
 
     def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
-        """Read the file again, and change nothing yet.
+        """Read the file again, without applying it.
 
         Returns:
-            the names of the roles in it, and a function that puts its entries into force.
+            The names of the roles in it, and a function that applies its entries.
 
         Raises:
-            InvalidRequestError: it cannot be read, or an entry is wrong.
+            InvalidRequestError: the file cannot be read, or an entry is wrong.
 
         """
-        stamp = self._stamp()
+        stamp = file_stamp(self._path)
         content = self._read()
 
         def apply() -> None:
@@ -170,13 +188,6 @@ class CredentialFile:
             logger.info("credentials read from %s", self._path)
 
         return content.roles, apply
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> _Content:
         try:

@@ -2,8 +2,8 @@
 
 A subscription has work when its table has changed, when its update interval has passed, or when its client has sent a
 request. Publishing only marks the table: one lock and one wake-up for any number of subscribers. A small pool of
-threads does the rest. A thread that is stuck with a client that does not read no longer counts against the limit, and
-another thread takes its place, so no task waits for that client.
+threads does the rest. A thread whose client does not read stops counting against the limit, and another thread takes
+its place, so that no task waits for that client.
 """
 
 from __future__ import annotations
@@ -41,9 +41,13 @@ class Task(Protocol):
     """Work that the dispatcher runs."""
 
     def run_turn(self, now: float) -> float | None:
-        """Do the work due at ``now``; returns the time of the next turn (``None``: at the next change). Must not raise.
+        """Do the work due at ``now``; must not raise.
 
-        Steps of one task never overlap.
+        Turns of one task never overlap.
+
+        Returns:
+            The time of the next turn; ``None``: at the next change.
+
         """
 
 
@@ -59,7 +63,7 @@ class ChangeSignal:
     """A source of changes: a table. Holds the tasks that wait for it.
 
     Attributes:
-        changed_at: when it changed last; -inf before the first time.
+        changed_at: time of the last change; -inf before the first one.
 
     """
 
@@ -72,12 +76,12 @@ class ChangeSignal:
 
 
 class ScheduledTask:
-    """One task's place in the dispatcher.
+    """A task of the dispatcher, with its state.
 
     Attributes:
-        not_before: a change before that time waits for ``tick``. The task may set both in its turn.
-        tick: when a change that waits is served, ``not_before`` or later.
-        waited: whether a change had to wait. The task may set it back in its turn.
+        not_before: time before which a change waits for ``tick``. The task may set both in its turn.
+        tick: time at which a waiting change is served, ``not_before`` or later.
+        waited: whether a change had to wait. The task may reset it in its turn.
 
     """
 
@@ -112,7 +116,7 @@ class Dispatcher:
     """The queue, the timers and the threads.
 
     Args:
-        parallel: turns that the threads run at a time, those that are stuck not counted. Short ones run one by one.
+        parallel: turns that the threads run at a time, without stuck ones. Short turns run one by one.
         clock: seconds, monotonic.
 
     """
@@ -128,7 +132,7 @@ class Dispatcher:
         # Times, and the tasks waiting for each: subscribers have common ticks.
         self._times: list[float] = []
         self._timers: dict[float, dict[ScheduledTask, None]] = {}
-        self._running: set[ScheduledTask] = set()  # those in a turn on one of the threads
+        self._running: set[ScheduledTask] = set()  # in a turn on one of the threads
         self._threads = 0
         self._busy_threads = 0
         self._idle_threads = 0
@@ -139,11 +143,11 @@ class Dispatcher:
 
     @property
     def threads(self) -> int:
-        """Threads that exist now."""
+        """Number of threads that exist now."""
         return self._threads
 
     def add(self, task: Task, signal: ChangeSignal) -> ScheduledTask:
-        """Take ``task`` in. It is not run before :meth:`run` or :meth:`wake`, or a change of ``signal``."""
+        """Add ``task``, to be run at :meth:`run`, :meth:`wake` or a change of ``signal``."""
         scheduled = ScheduledTask(task, signal)
         with self._lock:
             signal.idle.add(scheduled)
@@ -177,7 +181,10 @@ class Dispatcher:
                 self._summon()
 
     def run(self, scheduled: ScheduledTask) -> None:
-        """Run ``scheduled`` on the calling thread, now; if another thread runs it, once more after that."""
+        """Run a turn of ``scheduled`` on the calling thread.
+
+        While another thread runs one, that thread runs another turn afterwards instead.
+        """
         with self._lock:
             if scheduled.state is _State.REMOVED:
                 return
@@ -201,13 +208,16 @@ class Dispatcher:
             scheduled.state = _State.REMOVED
 
     def dismiss(self, scheduled: ScheduledTask) -> bool:
-        """Start no further turn of ``scheduled``; whether none is running. Does not wait: :meth:`remove` does."""
+        """Start no further turn of ``scheduled``; return whether none is running.
+
+        Does not wait for a running turn, unlike :meth:`remove`.
+        """
         with self._lock:
             scheduled.leaving = True
             return scheduled.state is not _State.RUNNING
 
     def close(self) -> None:
-        """Let all threads end. What is running runs on to its end."""
+        """Let all threads end after their running turns."""
         with self._lock:
             self._closed = True
             self._ready.clear()
@@ -268,7 +278,7 @@ class Dispatcher:
         waiting[scheduled] = None
 
     def _unlist(self, scheduled: ScheduledTask) -> None:
-        """Remove ``scheduled`` from the waiting ones."""
+        """Remove ``scheduled`` from its signal and its timer."""
         scheduled.signal.idle.discard(scheduled)
         if scheduled.timer is not None:
             del self._timers[scheduled.timer][scheduled]
@@ -311,12 +321,15 @@ class Dispatcher:
             try:
                 self._run_turn(scheduled)
             finally:
-                del scheduled  # it may leave while there is nothing to do
+                del scheduled  # a task may be removed while this thread waits for work
                 with self._lock:
                     self._busy_threads -= 1
 
     def _next(self) -> ScheduledTask | None:
-        """Wait for the next task to serve; ``None`` when this thread is to end. Holds the lock but for waiting."""
+        """Wait for the next task to serve; ``None`` when this thread is to end.
+
+        The lock is held, except while waiting.
+        """
         idle_since = self._clock()
         while not self._closed:
             now = self._clock()
@@ -343,7 +356,7 @@ class Dispatcher:
         until = now + _IDLE_SECONDS
         if self._times:
             until = min(until, self._times[0])
-        if self._ready:  # by then a turn may turn out to be a long one, or a thread to be stuck
+        if self._ready:  # by then a turn may be long, or a thread stuck
             until = min(until, now + (_SHORT if len(self._running) < self._parallel else self._patience()))
         self._idle_threads += 1
         try:

@@ -19,12 +19,14 @@ from barrage_server.server.translate import guarded
 __all__ = ["Download", "DownloadStream", "parts"]
 
 _MESSAGE_BYTES = 1 << 20
-# Zero-copy batches made at a time: sending one evicts the interpreter's data from the processor's caches.
+# Zero-copy batches made at a time: sending a batch evicts the interpreter's data from the processor's caches.
 _AHEAD = 32
 
 
 class DownloadStream(OpenStream):
-    """A DoGet stream at any endpoint. It holds its version, so its content does not change.
+    """A DoGet stream at any endpoint.
+
+    It holds one version of its table, so its content does not change.
 
     Args:
         server_state: the server's state.
@@ -54,7 +56,7 @@ class DownloadStream(OpenStream):
         self._ending: BarrageError | None = None
 
     def needs(self) -> Sequence[Need]:
-        """The right to read what the table shows."""
+        """The rights to read the tables that the table shows."""
         return self._needs
 
     def end(self, error: BarrageError) -> None:
@@ -62,17 +64,20 @@ class DownloadStream(OpenStream):
         self._ending = error
 
     def cut(self) -> bool:
-        """End the call: neither Flight nor gRPC can, while the client takes nothing."""
+        """False: neither Flight nor gRPC can end a call whose client reads nothing."""
         return False
 
     def check(self) -> None:
-        """Raise the error that the stream is to end with, if there is one."""
+        """Raise the error passed to :meth:`end`, if there is one."""
         if self._ending is not None:
             raise self._ending
 
 
 class Download(DownloadStream):
-    """Batches that Flight fetches one by one from its own thread, after the handler has returned."""
+    """A DoGet stream of Flight, which fetches batches on its own thread.
+
+    Flight fetches them one by one, after the handler has returned.
+    """
 
     def __init__(
         self, server_state: ServerState, principal: Principal, peer: str, table: Table, schema: pa.Schema
@@ -86,7 +91,10 @@ class Download(DownloadStream):
         )
 
     def overdue(self, now: float) -> str | None:
-        """The reason to end the connection now, if any; also when the server ends a stream that is not read."""
+        """The reason to end the connection now; ``None`` without one.
+
+        A stream that the server ends is overdue at once: its client may not be reading.
+        """
         return super().overdue(now) if self._ending is None else str(self._ending)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -105,12 +113,15 @@ class Download(DownloadStream):
             self.server_state.streams.release(self)
 
     def _as_announced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With the stream's schema, which calls every column nullable. Nothing is copied."""
+        """The batch with the stream's schema, in which every column is nullable."""
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
 
 def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Slices of about ``_MESSAGE_BYTES``: many clients take no large messages, and none takes more than 2 GiB."""
+    """Slices of about ``_MESSAGE_BYTES``.
+
+    Many clients refuse large messages, and all refuse messages of more than 2 GiB.
+    """
     count = min(batch.num_rows, -(-batch.nbytes // _MESSAGE_BYTES))
     if count <= 1:
         yield batch

@@ -1,4 +1,4 @@
-"""The data directory of a server: the journal of its update graph, its threads, and its checkpoints."""
+"""The data directory of a server: journal and checkpoints of its update graph."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ logger = logging.getLogger("barrage_server.server")
 
 _INTERVAL_SECONDS: Final = 0.01
 _LEAST_JOURNAL_BYTES: Final = 64 << 20
-"""Bytes of the journal up to which no checkpoint is made."""
+"""Bytes of the journal up to which no checkpoint is written."""
 _UNUSABLE: Final = (
     errno.EACCES,
     errno.EPERM,
@@ -52,9 +52,9 @@ _UNUSABLE: Final = (
     errno.ELOOP,
     errno.ENAMETOOLONG,
 )
-"""Errors of a folder that cannot be used later either, unless it or its rights are changed."""
+"""Errors of a folder that last until the path or its permissions are changed."""
 _RETRY_SECONDS: Final = 60.0
-"""Seconds between attempts at a checkpoint that cannot be written."""
+"""Seconds before the next attempt after a checkpoint could not be written."""
 
 Entries = Callable[[], Sequence[tuple[Table, Mapping[str, Any]]]]
 
@@ -66,16 +66,16 @@ class Durability(CycleLog):
         root: the data directory; an empty folder becomes one.
         graph: the update graph of the server, which has no tables yet.
         fsync: when changes reach the disk.
-        watch: called with each table that is recovered, before the cycles that are repeated.
+        watch: called with each recovered table, before the cycles of the journal are repeated.
 
     Attributes:
-        recovered: what the directory had.
+        recovered: the tables and the ledger that the directory had.
         identity: the identity of the directory.
         lineage: the starts of servers with the directory, this one last.
 
     Raises:
-        JournalError: it is damaged, or something else.
-        OSError: it cannot be read or written.
+        JournalError: the directory is damaged, or is not a data directory.
+        OSError: the directory cannot be read or written.
 
     """
 
@@ -96,13 +96,13 @@ class Durability(CycleLog):
         self._entries: Entries = tuple
         self._failure: str | None = None
         self._changed = threading.Condition()
-        self._files = threading.Lock()  # a segment is synced, completed, or closed
-        self._synced = self._journal.number  # the first record that may not be
-        self._is_syncing = False  # a thread that waits for a record syncs, for the others as well
+        self._files = threading.Lock()  # held while a segment is synced, completed, or closed
+        self._synced = self._journal.number  # the first record that may not be on disk
+        self._is_syncing = False  # a thread that waits for a record syncs, for the other waiting threads too
         self._closed = False
         self._is_shut = False  # the files are closed
-        self._is_idle = False  # the thread that syncs waits for a record
-        self._pending: tuple[int, CycleRecord] | None = None  # written, and its cycle does not run yet
+        self._is_idle = False  # the syncing thread waits for a record
+        self._pending: tuple[int, CycleRecord] | None = None  # the record whose cycle does not run yet
         works: list[Callable[[], None]] = [self._checkpoint_on]
         if fsync is Fsync.INTERVAL:
             works.append(self._sync_on)
@@ -112,11 +112,13 @@ class Durability(CycleLog):
     def of_folder(
         cls, path: Path, graph: UpdateGraph, fsync: Fsync, watch: Callable[[Table], object] = lambda _table: None
     ) -> Durability:
-        """The data directory in the folder ``path``, which is made if there is none, for this process alone.
+        """Open the data directory in the folder ``path`` for this process alone.
+
+        A missing folder is made.
 
         Raises:
-            InvalidRequestError: it is a file, or this process may not use or make it, as the system says.
-            JournalError: it is damaged, or something else.
+            InvalidRequestError: ``path`` is a file, or this process has no permission to use or make it.
+            JournalError: the directory is damaged, or is not a data directory.
             AlreadyExistsError: another server uses it.
             ReadOnlyError: it cannot be written.
 
@@ -138,12 +140,22 @@ class Durability(CycleLog):
         return made
 
     def attach(self, entries: Entries) -> None:
-        """Write down every later cycle of the graph. ``entries``: the ledger's, each with its table, in JSON."""
+        """Write every later cycle of the graph to the journal.
+
+        Args:
+            entries: returns the entries of the ledger in JSON, each with its table.
+
+        """
         self._entries = entries
         self._graph.keep_log(self, self.recovered.step)
 
     def start(self) -> None:
-        """Sync and write checkpoints in the background. LimitError when this process can start no further thread."""
+        """Start to sync and to write checkpoints in the background.
+
+        Raises:
+            LimitError: this process can start no further thread.
+
+        """
         for thread in self._threads:
             start_thread(thread)
 
@@ -152,27 +164,27 @@ class Durability(CycleLog):
         return table in self._tables
 
     def id_of(self, table: Table) -> int | None:
-        """The number of ``table`` in the data directory; ``None`` for one that is not in it."""
+        """The number of ``table`` in the data directory; ``None`` if it is not in it."""
         return self._tables.id_of(table)
 
     @property
     def failure(self) -> str | None:
-        """Why nothing can be written any more; ``None`` while all is well."""
+        """The reason why the journal cannot be written any more; ``None`` while it can."""
         return self._failure
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the journal since the last checkpoint: what a start repeats."""
+        """Bytes of the journal since the last checkpoint, which a start repeats."""
         return self._journal.nbytes - self._saved_bytes
 
     @property
     def is_due(self) -> bool:
-        """Whether the journal is so long that a checkpoint is to be written."""
+        """Whether the journal is long enough for a checkpoint."""
         before = 0 if self._checkpoint is None else self._checkpoint.nbytes
         return self.nbytes >= max(_LEAST_JOURNAL_BYTES, before)
 
     def close(self) -> None:
-        """Sync what was written, and write no more."""
+        """Sync the journal, and write no more."""
         with self._changed:
             if self._closed:
                 return
@@ -186,24 +198,24 @@ class Durability(CycleLog):
                 self._is_shut = True
                 if self._failure is None:
                     self._journal.close()
-                    self._synced = self._journal.number  # what a thread still waits for is on disk
+                    self._synced = self._journal.number  # for threads that still wait for a record
         except OSError as error:
             logger.error("the journal could not be synced at the end: %s", _reason(error))
         self._release()
 
-    # What the update graph calls.
+    # CycleLog: called by the update graph.
 
     def check(self, table: Table) -> None:
-        """Raise ReadOnlyError when ``table`` is durable and the journal cannot be written."""
+        """Raise ReadOnlyError if ``table`` is durable and the journal cannot be written."""
         if self._failure is not None and table in self._tables:
             raise ReadOnlyError(f"Table '{table.name}' can be read only: {self._failure}")
 
     def concerns(self, tables: Collection[Table], notes: Sequence[CycleNote]) -> bool:
-        """Whether one of them is written down."""
+        """Whether the journal gets a record of any of these tables or notes."""
         return any(table in self._tables for table in tables) or any(map(self._tables.has_record, notes))
 
     def write(self, step: int, staged: Mapping[Table, Sequence[Any]], notes: Sequence[CycleNote]) -> int:
-        """Write down what the cycle ``step`` is about to do."""
+        """Append the record of the cycle ``step``, before it runs; return its position."""
         self._pending = None
         record = self._tables.record(step, staged, notes)
         if record.is_empty:
@@ -227,11 +239,11 @@ class Durability(CycleLog):
         return position
 
     def ran(self) -> None:
-        """The cycle of the last record runs."""
+        """Note that the cycle of the last record runs."""
         self._pending = None
 
     def take_back(self) -> None:
-        """The cycle of the last record does not run, if there is one."""
+        """Append a void for the last record, if its cycle does not run."""
         pending, self._pending = self._pending, None
         if pending is None:
             return
@@ -244,7 +256,7 @@ class Durability(CycleLog):
         self._append_void(VoidRecord(number, tables, frozenset(range(notes))))
 
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
-        """Write down what the cycle at ``position`` has not done."""
+        """Append a void: tables and notes for which the cycle at ``position`` failed."""
         ids, numbers = self._tables.ids_of(tables), self._tables.numbers_of(notes)
         self._tables.take_back(notes)
         if not ids and not numbers:
@@ -259,10 +271,10 @@ class Durability(CycleLog):
             return record.cycle
 
     def wait(self, position: int) -> None:
-        """Return when the record at ``position`` is as durable as promised.
+        """Return when the record at ``position`` is as durable as ``fsync`` promises.
 
-        The first thread that waits syncs, so that no other must be woken; those that come meanwhile wait for it, and
-        one of them syncs what they have written.
+        The first waiting thread syncs itself, which saves a wake-up. Threads that come meanwhile wait for it; then one
+        of them syncs their records.
         """
         if self._fsync is not Fsync.ALWAYS:
             return
@@ -298,12 +310,13 @@ class Durability(CycleLog):
         folder = self._root.folder("journal")
         reserve_segment(folder, self.recovered.number)
         self._root.sync()
-        # on disk after the segment, whose absence is a loss from then on, and before a subscriber sees a step of it
+        # The lineage reaches the disk after the segment, which may not be missing from then on, and before any
+        # subscriber sees a step of this start.
         self.lineage = read_lineage(self._root, self.recovered.era).followed_by(new_era(self.recovered.step))
         write_lineage(self._root, self.lineage)
         self._state = self._root.folder("state")
         self._checkpoint = self.recovered.checkpoint
-        self._saved_bytes = -self.recovered.nbytes  # of what this journal has got, those before the checkpoint
+        self._saved_bytes = -self.recovered.nbytes  # bytes before the checkpoint; below 0: recovered ones after it
         self._tables = DurableTables(self.recovered)
         self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id)
         for void in self.recovered.left_out:
@@ -351,7 +364,7 @@ class Durability(CycleLog):
             self.sync()
 
     def sync(self) -> None:
-        """Sync what was written, if that can be."""
+        """Sync the journal; an error makes durable tables read-only."""
         try:
             with self._files:
                 if self._is_shut:
@@ -390,10 +403,11 @@ class Durability(CycleLog):
         """Write a checkpoint, and remove the journal before it.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the checkpoint cannot be written.
+            InterruptedError: the server is closing.
 
         """
-        self.sync()  # most of what was written: publishers wait for the rest only
+        self.sync()  # before the cycles stop, so that publishers wait only for the sync of the rest
         with self._graph.between_cycles():
             self.sync()
             if self._failure is not None:
@@ -407,10 +421,10 @@ class Durability(CycleLog):
             self._synced = max(self._synced, number)
             self._changed.notify_all()
         self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
-        self._saved_bytes = nbytes  # not before: until then a start repeats it
+        self._saved_bytes = nbytes  # not before the checkpoint is complete: until then a start repeats these bytes
         self._journal.remove_before(number)
         self._tables.forget_others(tables)
-        pa.default_memory_pool().release_unused()  # buffers of this thread's, which it needs no sooner than next time
+        pa.default_memory_pool().release_unused()  # this thread's buffers, unused until the next checkpoint
         return self._checkpoint
 
 

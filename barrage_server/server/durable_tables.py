@@ -1,4 +1,4 @@
-"""The tables in a data directory: their numbers there, and the records of what happens to them."""
+"""The tables in a data directory: their numbers, and records of their changes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def is_durable(table: Table) -> bool:
 
 
 class DurableTables:
-    """The tables in a data directory by their numbers. The notes of the last cycle can be taken back.
+    """The tables in a data directory, by number.
+
+    The notes of the last cycle can be taken back.
 
     Args:
-        recovered: what the directory had.
+        recovered: the recovered content of the directory.
 
     Attributes:
         next_id: the number of the next table.
-        records: what the journal and the checkpoints say of tables, by number; of some that are gone, too.
+        records: the records of tables in the journal and the checkpoints, by number; some tables are gone.
 
     """
 
@@ -39,17 +41,17 @@ class DurableTables:
         self.records = dict(recovered.records)
         self._ids: dict[Table, int] = {table: number for number, table in recovered.tables.items()}
         self._undo: dict[CycleNote, Callable[[], object]] = {}
-        self._numbers: dict[CycleNote, list[int]] = {}  # of its entries
+        self._numbers: dict[CycleNote, list[int]] = {}  # the numbers of its entries in the record
 
     def __contains__(self, table: Table) -> bool:
         return table in self._ids
 
     def id_of(self, table: Table) -> int | None:
-        """The number of ``table``; ``None`` for one that is not in the directory."""
+        """The number of ``table``; ``None`` if it is not in the directory."""
         return self._ids.get(table)
 
     def ids_of(self, tables: Iterable[Table]) -> frozenset[int]:
-        """The numbers of those of ``tables`` that are in the directory."""
+        """The numbers of all ``tables`` that are in the directory."""
         return frozenset(self._ids[table] for table in tables if table in self._ids)
 
     def numbers_of(self, notes: Iterable[CycleNote]) -> frozenset[int]:
@@ -57,7 +59,7 @@ class DurableTables:
         return frozenset(number for note in notes for number in self._numbers.get(note, ()))
 
     def has_record(self, note: CycleNote) -> bool:
-        """Whether ``note`` is written down."""
+        """Whether the journal gets an entry for ``note``."""
         if isinstance(note, TableMade):
             return note.is_durable
         if isinstance(note, TableExchanged):
@@ -65,7 +67,14 @@ class DurableTables:
         return isinstance(note, TableDropped | BatchCommitted) and note.table in self._ids
 
     def record(self, step: int, staged: Mapping[Table, Sequence[Any]], notes: Sequence[CycleNote]) -> CycleRecord:
-        """What the cycle ``step`` is about to do with the tables here. Its notes are those that can be taken back."""
+        """The record of the cycle ``step``; from now on its notes can be taken back.
+
+        Args:
+            step: the step of the cycle.
+            staged: staged operations by table; tables that are not in the directory are ignored.
+            notes: the notes of the cycle.
+
+        """
         self._undo.clear()
         self._numbers.clear()
         record = CycleRecord(step)
@@ -78,27 +87,27 @@ class DurableTables:
         return record
 
     def take_back(self, notes: Collection[CycleNote] | None = None) -> None:
-        """Be as before these notes of the last cycle; ``None``: all of them."""
+        """Undo these notes of the last cycle; ``None``: all of them."""
         for note in tuple(self._undo) if notes is None else notes:
             undo = self._undo.pop(note, None)
             if undo is not None:
                 undo()
 
     def unsaved(self) -> list[Unsaved]:
-        """All tables with their content now, for a checkpoint."""
+        """All tables with their present content, for a checkpoint."""
         return [_unsaved(table, self.records[number]) for table, number in self._ids.items()]
 
     def ledger(self, entries: Iterable[tuple[Table, Mapping[str, Any]]]) -> tuple[LedgerRecord, ...]:
-        """The records of those entries of the ledger whose tables are here."""
+        """The records of the ledger's entries whose tables are in the directory."""
         return tuple(LedgerRecord(self._ids[table], entry) for table, entry in entries if table in self._ids)
 
     def forget_others(self, saved: Iterable[Unsaved]) -> None:
-        """Forget the records of tables that are neither here nor in the checkpoint of ``saved``."""
+        """Forget records of tables that are neither here nor in ``saved``."""
         for number in set(self.records) - {one.table.id for one in saved} - set(self._ids.values()):
             self.records.pop(number, None)
 
     def _take_notes(self, record: CycleRecord, notes: Sequence[CycleNote]) -> None:
-        """Put ``notes`` into ``record``, and remember how to take each back."""
+        """Add ``notes`` to ``record``, and keep how to undo each."""
         made: list[CycleNote] = []
         dropped: list[CycleNote] = []
         exchanged: list[CycleNote] = []
@@ -124,7 +133,7 @@ class DurableTables:
                 record.ledger.append(LedgerRecord(self._ids[note.table], note.entry))
                 ledger.append(note)
         for number, note in enumerate([*made, *dropped, *exchanged, *ledger]):
-            self._numbers.setdefault(note, []).append(number)  # a table in the place of another one has two entries
+            self._numbers.setdefault(note, []).append(number)  # an exchange has two entries
 
     def _add(self, table: Table, note: TableMade | TableExchanged) -> TableRecord:
         record = TableRecord(self.next_id, table.name, table.schema, note.spec)
@@ -157,5 +166,5 @@ def _unsaved(table: Table, record: TableRecord) -> Unsaved:
     version = table.version
     if table.failure is None:
         return Unsaved(record, version, table.next_key)
-    # What decides about row keys may be half changed. Keys above those that are used were never seen.
+    # A failed table may have a half-changed ``next_key``. Keys above the last one in use were never published.
     return Unsaved(record, version, version.row_set.last_key + 1 if version.row_set else 0)

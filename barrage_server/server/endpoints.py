@@ -35,22 +35,24 @@ _TRIES = 20
 
 
 class Endpoints:
-    """The Flight port, which is open from the start, and the ports for Deephaven's clients.
+    """The ports of a server: Flight's, opened here, and those for other clients.
 
     Args:
         server_state: the server's state.
         host: address to listen on.
         port: the port for Flight; 0 takes a free one.
         tls: certificate chain and key, PEM.
-        client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
+        client_roots: certificates to trust for clients, PEM; every client must then present a certificate. ``None``:
+            clients need none.
         tidy: housekeeping, called about once a second with the time.
-        front: what serves the port for Flight.
+        front: the implementation that serves the port for Flight.
 
     Attributes:
         host: the address.
         port: the port for Flight.
-        front: what serves it.
-        strangers: its handshakes without credentials, where ``pyarrow`` serves it.
+        front: the implementation that serves it.
+        strangers: bounds handshakes without credentials, where ``pyarrow`` serves it.
+        stranger_calls: bounds calls without credentials, where gRPC serves them.
 
     Raises:
         UnavailableError: the address cannot be listened on.
@@ -81,7 +83,7 @@ class Endpoints:
         self._door: FlightEndpoint | None = None
         self._may_shut = threading.Event()
         limits = server_state.limits
-        ports: list[int] = []  # those of gRPC; Flight may keep the functions that read it
+        ports: list[int] = []  # of gRPC; the functions that read it do not hold self: Flight may keep them
         self._grpc_ports = ports
         self._connected = Connections(limits, lambda: ports)
         if (most := most_connections(limits.connections)) < limits.connections:
@@ -152,7 +154,7 @@ class Endpoints:
             raise
 
     def _grpc_endpoint(self, doing: str) -> DeephavenEndpoint:
-        """What serves the ports of gRPC and websockets; its packages are an extra, and are imported only for it."""
+        """The endpoint of gRPC and websockets, whose packages are an extra."""
         try:
             from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
         except ImportError as error:
@@ -169,7 +171,12 @@ class Endpoints:
         )
 
     def open_deephaven(self, port: int | None, web_port: int | None, web_origins: Collection[str]) -> None:
-        """Also listen for Deephaven's clients: on a port for gRPC, and one for websockets; ``None`` for none.
+        """Listen for Deephaven's clients too.
+
+        Args:
+            port: the port for gRPC; 0 takes a free one; ``None``: none.
+            web_port: the port for websockets, likewise.
+            web_origins: origins of web pages that may connect there without a token.
 
         Raises:
             UnavailableError: an address cannot be listened on.
@@ -186,13 +193,13 @@ class Endpoints:
             self._grpc_ports.append(self._deephaven.port)
 
     def open_pages(self, port: int | None, names: Collection[str]) -> None:
-        """Serve pages: those of notebooks, and those of browsers if there is a port for them.
+        """Serve the pages of notebooks, and of browsers if they have a port.
 
-        That port serves Deephaven's JavaScript API too, if the server has a port for Deephaven's clients.
+        The port for browsers serves Deephaven's JavaScript API too, if the server has a port for Deephaven's clients.
 
         Args:
-            port: where; 0 takes a free one; ``None``: no port for browsers.
-            names: names under which browsers may ask for it, besides addresses.
+            port: the port for browsers; 0 takes a free one; ``None``: none.
+            names: host names that browsers may use for the page, besides addresses.
 
         Raises:
             UnavailableError: the address cannot be listened on.
@@ -208,7 +215,7 @@ class Endpoints:
         self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names, companion)
 
     def replace_tls(self, tls: TlsIdentity) -> None:
-        """Present another certificate to new connections, at all ports but one that pyarrow serves.
+        """Present another certificate to new connections, except on a port of pyarrow.
 
         Raises:
             InvalidRequestError: there is no TLS here, or chain and key do not fit.
@@ -218,7 +225,7 @@ class Endpoints:
             raise InvalidRequestError("This server has no TLS; start it anew with a certificate.")
         if tls == self._tls:
             return
-        tls_context(*tls)  # raises before anything has changed: a context that took half of a pair serves no more
+        tls_context(*tls)  # raises before anything has changed: a context with half of a new pair cannot serve
         if self._deephaven is not None:
             self._deephaven.replace_tls(tls)
         if self._page is not None:
@@ -236,7 +243,7 @@ class Endpoints:
         return [self.port, *(port for port in (*others, page) if port is not None)]
 
     def connections(self) -> dict[str, int]:
-        """Connections that are open, by endpoint."""
+        """Number of open connections, by endpoint."""
         door = self._deephaven
         names = {self.port: "flight"}
         if door is not None and door.port is not None:
@@ -283,7 +290,7 @@ class Endpoints:
         return self._watchdog.evicted
 
     def cut(self) -> None:
-        """End all streams, with their connections where there is no other way."""
+        """End all streams; those that cannot be ended otherwise, with their connections."""
         for stream in self._server_state.streams.open():
             if not stream.cut():
                 self._kick(stream.peer)
@@ -291,14 +298,17 @@ class Endpoints:
             shut_all(self.port)
 
     def close(self, grace: float) -> None:
-        """Stop listening. Calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
+        """Stop listening; cut the calls that do not end within ``grace`` seconds.
+
+        Returns in bounded time.
+        """
         self.stranger_calls.close()
         if self._page is not None:
             self._page.close(grace / 4)
         if self._deephaven is not None:
             self._deephaven.close(grace / 2)
-        # Flight's own shutdown waits for its handlers without a limit: it runs on an existing thread, and the
-        # connections that delay it are cut
+        # Flight's shutdown waits for its handlers without a limit: it runs on the watchdog's thread, while this
+        # one cuts the connections that delay it
         self._may_shut.set()
         for _ in range(_TRIES):
             if self._watchdog.join(max(0.05, grace / 10)):
@@ -310,7 +320,7 @@ class Endpoints:
             logger.error("a call on %s does not end; the process may have to be killed", self.uri)
 
     def _kick(self, peer: str) -> bool:
-        """End the connection to a peer; whether there was one."""
+        """End the connection to a peer; return whether there was one."""
         return self._connected.shut(peer) or any(shut_peer(peer, port) for port in self.ports)
 
     def _tidy(self, now: float) -> None:
@@ -338,7 +348,7 @@ def authority(host: str, port: int) -> str:
 
 
 def _reachable(host: str) -> str:
-    """An address to connect to: for a wildcard address, that of this machine."""
+    """An address to connect to: the loopback address for a wildcard address."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)
 
 

@@ -16,14 +16,14 @@ Result = TypeVar("Result")
 
 _JOIN_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 1.0
-"""Seconds for tasks that are there when the loop is stopped, and are cancelled."""
+"""Seconds for running tasks to end after they were cancelled by :meth:`EventLoop.stop`."""
 
 
 class EventLoop:
-    """Runs coroutines on one daemon thread, from its making to :meth:`stop`.
+    """Runs coroutines on one daemon thread, from its construction to :meth:`stop`.
 
     Args:
-        name: of the thread.
+        name: the name of the thread.
 
     Attributes:
         loop: the event loop.
@@ -45,11 +45,14 @@ class EventLoop:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it runs no more."""
+        """Whether it has ended."""
         return self.loop.is_closed()
 
     def call(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Run ``coroutine`` on the loop. For other threads than the loop's. Cancelled when the loop has ended."""
+        """Run ``coroutine`` on the loop, from another thread.
+
+        The future is cancelled when the loop ends first.
+        """
         found: concurrent.futures.Future[Result]
         try:
             found = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
@@ -60,7 +63,7 @@ class EventLoop:
             return found
         self._called.add(found)
         found.add_done_callback(self._called.discard)
-        if self.loop.is_closed():  # since then: it may not have begun
+        if self.loop.is_closed():  # meanwhile: the coroutine may not have begun
             found.cancel()
         return found
 

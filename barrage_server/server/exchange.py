@@ -1,8 +1,9 @@
-"""One DoExchange stream: requests come in on the handler's thread, updates go out from the dispatcher.
+"""One DoExchange stream over ``pyarrow.flight``.
 
-Flight requires this split. A handler must not return while another thread reads (the process aborts), and reading
-cannot be interrupted; so the handler reads, pool threads write, and the handler waits for them before it returns. The
-stream's scheduled in the dispatcher admits one writer at a time.
+The thread of the handler reads requests, and threads of the dispatcher write updates. Flight requires this split:
+reading cannot be interrupted, and the process aborts when a handler returns while another thread reads. The handler
+therefore reads itself, and waits for the writers before it returns. The stream's task in the dispatcher admits one
+writer at a time.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Exchange(ExchangeStream):
     Args:
         server_state: the server's state.
         call: the caller and the headers.
-        context: Flight's view of the call.
+        context: Flight's context of the call.
         descriptor: the stream's descriptor; a path names the table for requests without a ticket.
         reader: the source of requests.
         writer: the sink of messages.
@@ -97,7 +98,7 @@ class Exchange(ExchangeStream):
             raise self._ending
 
     def _requests(self) -> Iterator[bytes]:
-        """app_metadata of each message until the client half-closes, cancels or disconnects."""
+        """The app_metadata of each message until the client half-closes or cancels."""
         while not self._ended.is_set():
             try:
                 chunk = self._reader.read_chunk()
@@ -110,7 +111,7 @@ class Exchange(ExchangeStream):
             if chunk.data is not None and chunk.data.num_rows:
                 self.refuse_rows()
             if chunk.app_metadata is None or not chunk.app_metadata.size:
-                continue  # some clients open the stream with nothing but its descriptor
+                continue  # some clients open the stream with only its descriptor
             self.check_size(chunk.app_metadata.size)
             yield chunk.app_metadata.to_pybytes()
             while not (self.exchange_state.wait_for_room(_LOOK_SECONDS) or self._ended.is_set()):
@@ -137,14 +138,14 @@ class Exchange(ExchangeStream):
         return access.get(self.principal, self._named[1], Right.READ)
 
     def _linger(self) -> None:
-        """The client has half-closed: it sends no more, and still reads."""
+        """Wait while a client that has half-closed still reads."""
         while not self._ended.is_set() and not self._context.is_cancelled():
             self._ended.wait(_LOOK_SECONDS)
 
     # On a thread of the dispatcher.
 
     def run_turn(self, now: float) -> float | None:
-        """Write the messages due; returns the time of the next."""
+        """Write the messages due; return the time of the next."""
         if self._ended.is_set():
             return None
         try:
@@ -204,8 +205,9 @@ class Exchange(ExchangeStream):
     # On any thread.
 
     def end(self, error: BarrageError) -> None:
-        """Send the client the reason of the end of its stream. The watchdog cuts off a client that does not hang up
-        then.
+        """Send the client the reason of the end of its stream.
+
+        The watchdog cuts the connection of a client that does not hang up then.
         """
         if self._ending is None:
             with about(self.facts):

@@ -1,4 +1,4 @@
-"""The state of one DoExchange stream: its requests, and the messages due. Shared by all endpoints.
+"""The state of one DoExchange stream at any endpoint: requests, and messages due.
 
 An endpoint reads requests and writes messages. It calls :meth:`ExchangeState.serve` for each request, and
 :meth:`ExchangeState.due` in each turn of its stream.
@@ -37,13 +37,13 @@ StreamRequest = SubscriptionRequest | SnapshotRequest
 _MOST_ANSWERS: Final = 4
 """Unsent answers to snapshot requests at which no more requests are read from a stream."""
 _REST_SECONDS: Final = 60.0
-"""The signal of a stream whose client has reached its limit of unread updates: never changes."""
+"""Seconds between two turns of a stream whose client has reached its limit of unread updates."""
 _LIGHT_CELLS: Final = 1 << 14
 """Cells in view up to which a request is answered at once, on the thread that read it."""
 
 
 def is_light(request: StreamRequest, table: Table) -> bool:
-    """Whether the answer takes no longer than it takes to hand it to another thread."""
+    """Whether the answer costs no more than handing the request to another thread."""
     if request.viewport is None:
         return False
     columns = len(table.schema) if request.columns is None else len(request.columns)
@@ -58,7 +58,7 @@ class MessageFormat:
         dialect: how messages name the rows of a viewport.
         lengths: how columns that differ in length are written.
         family: the family of the client, by its column types.
-        resume: the point that a client comes back from, or would; ``None`` for a client that does not know of it.
+        resume: the point from which the client resumes, or could later; ``None`` for a client without that extension.
         columns: numbers of the columns that exist for the client; ``None``: all.
 
     """
@@ -71,23 +71,23 @@ class MessageFormat:
 
 
 class Due(NamedTuple):
-    """Messages to write now, and the time to ask again; ``None``: when the table changes."""
+    """Messages to write now, and the time of the next turn; ``None``: at a change."""
 
     messages: list[Message]
     wake_at: float | None = None
 
 
 class ExchangeState:
-    """The requests of one stream, and what they have led to.
+    """The requests of one stream, its subscription, and its unsent answers.
 
     Args:
         server_state: the server's state.
-        scheduled: the stream's place in the dispatcher.
-        message_format: how to write.
+        scheduled: the stream's task in the dispatcher.
+        message_format: the form of messages to the client.
 
     Attributes:
-        table: what the stream is about; ``None`` before the first request.
-        schema: what the stream begins with; ``None`` before the first request.
+        table: the table of the stream; ``None`` before the first request.
+        schema: the schema with which the stream begins; ``None`` before the first request.
 
     """
 
@@ -101,10 +101,10 @@ class ExchangeState:
         self._subscription: Subscription | None = None
         self._outbox: list[Message] = []
         self._has_room = threading.Condition()
-        self._unread = 0  # updates that the client has not reported as read, while it has a most
+        self._unread = 0  # updates that the client has not reported as read, while their number is bounded
         self._most_unread: float = math.inf
         self._is_paused = False
-        self._rests = False  # since the last poll: changes may have waited for the client
+        self._rests = False  # whether it has rested since the last poll: changes may have waited for the client
         self._closed = False
         self._since = server_state.clock()
         self.table: Table | None = None
@@ -112,7 +112,10 @@ class ExchangeState:
 
     @property
     def is_subscription(self) -> bool:
-        """Whether the stream is a subscription, which continues when its client half-closes."""
+        """Whether the stream is a subscription.
+
+        A subscription continues when its client half-closes.
+        """
         return self._subscription is not None
 
     @property
@@ -122,22 +125,22 @@ class ExchangeState:
 
     @property
     def may_resume(self) -> bool:
-        """Whether the next request goes on from a point, which takes the longer the more has happened since."""
+        """Whether the next request resumes: slow where much has changed since the point."""
         resume = self._format.resume
         return self._subscription is None and resume is not None and bool(resume.lineage)
 
     @property
     def has_answers(self) -> bool:
-        """Whether there are answers to snapshot requests that :meth:`due` has not given out."""
+        """Whether there are answers to snapshot requests that :meth:`due` must return."""
         return bool(self._outbox)
 
     @property
     def is_full(self) -> bool:
-        """Whether no further request should be read before :meth:`due` has returned some answers."""
+        """Whether to read no further request before :meth:`due` has returned answers."""
         return len(self._outbox) >= _MOST_ANSWERS
 
     def wait_for_room(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds until it is not full; whether that is so."""
+        """Wait up to ``timeout`` seconds until it is not full; return whether it is not."""
         if not self.is_full:
             return True
         with self._has_room:
@@ -147,8 +150,8 @@ class ExchangeState:
         """The request in a message of the stream.
 
         Raises:
-            WireFormatError: it is damaged.
-            InvalidRequestError: it is none that DoExchange takes.
+            WireFormatError: the message is damaged.
+            InvalidRequestError: it is a request that DoExchange does not take.
 
         """
         request = self._requests.read(app_metadata)
@@ -161,7 +164,7 @@ class ExchangeState:
         """Apply one request about ``table``; its messages are :meth:`due` from now on.
 
         Raises:
-            InvalidRequestError: it contradicts earlier requests, or names unknown columns.
+            InvalidRequestError: the request contradicts earlier ones, or names unknown columns.
             UnknownTableError: the table was dropped, and its name belongs to another one.
 
         """
@@ -178,11 +181,11 @@ class ExchangeState:
             else:
                 self._subscribe(request, table)
         finally:
-            if self._closed:  # meanwhile, by another thread
+            if self._closed:  # by another thread, while this one subscribed
                 self._leave()
 
     def check_served(self, table: Table) -> None:
-        """Raise UnknownTableError if ``table`` was dropped meanwhile: the drop may not have met this stream."""
+        """Raise UnknownTableError if ``table`` was dropped before this stream joined."""
         if self._server_state.catalog.find(table.name) is not source_of(table):
             raise UnknownTableError(f"Table '{table.name}' was dropped.")
 
@@ -198,7 +201,7 @@ class ExchangeState:
             return Due(messages)
         scheduled = self._scheduled
         if self._begins_rest():
-            scheduled.not_before = scheduled.tick = now + _REST_SECONDS  # a report, or its end, wakes it
+            scheduled.not_before = scheduled.tick = now + _REST_SECONDS  # a report, or the end of the pause, wakes it
             return Due(messages)
         poll = subscription.poll(now, waited=scheduled.waited and not self._rests)
         scheduled.waited = self._rests = False
@@ -209,7 +212,12 @@ class ExchangeState:
         return Due(messages + poll.messages if messages else poll.messages, poll.wake_at)
 
     def report(self, report: ReadingReport) -> bool:
-        """Apply a reading report of the client; whether the stream waited for it, so that more may be :meth:`due`."""
+        """Apply a reading report of the client.
+
+        Returns:
+            Whether the stream has waited for the report, so that more may be :meth:`due`.
+
+        """
         with self._has_room:
             if report.unread is not None:
                 self._most_unread = report.unread
@@ -217,8 +225,8 @@ class ExchangeState:
             return self._rests and self._unread < self._most_unread
 
     def _begins_rest(self) -> bool:
-        """Whether nothing is made now: the client has updates to read, or has paused the stream."""
-        with self._has_room:  # a report that comes later finds that the stream waits for it
+        """Note that the stream rests, if it is paused or has too many unread updates."""
+        with self._has_room:  # a later report then finds that the stream waits for it
             if self._is_resting:
                 self._rests = True
                 return True
@@ -229,17 +237,20 @@ class ExchangeState:
         return self._is_paused or self._unread >= self._most_unread
 
     def pause(self, *, paused: bool) -> None:
-        """Have no updates made, or have them made again: then one with all that has happened is :meth:`due`."""
+        """Stop making updates, or continue with one update of all changes since."""
         self._is_paused = paused
 
     def tidy(self, now: float) -> None:
-        """Fold the history of a subscriber that was sent nothing for a while."""
+        """Fold the history of a subscriber that got no update for a while."""
         subscription = self._subscription
         if subscription is not None:
             subscription.tidy(now)
 
     def close(self) -> None:
-        """Leave the feed of the table. What :meth:`serve` has begun on another thread is undone when that ends."""
+        """Leave the feed of the table.
+
+        A :meth:`serve` that runs on another thread leaves it too when it ends.
+        """
         self._closed = True
         self._leave()
 
@@ -249,7 +260,7 @@ class ExchangeState:
             history, self._history = self._history, None
             subscription, self._subscription = self._subscription, None
             self._outbox = []
-            self.table = None  # part of a table that has no other reader is freed at once, and follows it no more
+            self.table = None  # a part of a table without other readers is freed at once, and follows it no longer
         if subscription is not None:
             subscription.close()
         if entry is not None:
@@ -265,7 +276,7 @@ class ExchangeState:
     def gauges(
         self, *, peer: str, user: str, nbytes: int, batches: int, writing_since: float | None
     ) -> SubscriptionGauges | None:
-        """Figures of the stream; ``None`` while it is no subscription."""
+        """Figures of the stream; ``None`` while it is not a subscription."""
         own = self.statistics()
         if own is None:
             return None
@@ -308,7 +319,7 @@ class ExchangeState:
             self.schema = with_lineage(self.schema, lineage)
         self._server_state.dispatcher.move(self._scheduled, self._entry.signal)
         self._subscription = subscription
-        table.check_usable()  # again: a table that failed in between has told only the registered streams
+        table.check_usable()  # again: a failure in between ended only the streams that were registered
 
     def _snapshot(self, request: SnapshotRequest, table: Table) -> None:
         if self._subscription is not None:
@@ -321,9 +332,11 @@ class ExchangeState:
 
 
 def dialect_of(header: str | None, default: Dialect) -> Dialect:
-    """The viewport dialect that a call's ``barrage-viewport`` header asks for; the default when there is none.
+    """The dialect that a ``barrage-viewport`` header requests, or the default.
 
-    InvalidRequestError for a name that no dialect has.
+    Raises:
+        InvalidRequestError: no dialect has that name.
+
     """
     if header is None:
         return default

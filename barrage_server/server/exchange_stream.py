@@ -1,8 +1,7 @@
-"""A DoExchange stream at any endpoint: requests, and the subscription that they open.
+"""A DoExchange stream at any endpoint: its requests and its subscription.
 
-An endpoint reads messages and writes them. It passes requests to :meth:`ExchangeStream.decode` and
-:meth:`ExchangeStream.serve`, and writes the messages of ``exchange_state.due`` in :meth:`ExchangeStream.run_turn`,
-which the dispatcher calls.
+An endpoint reads messages and passes their requests to ``exchange_state``. It writes the messages of
+``exchange_state.due`` in :meth:`ExchangeStream.run_turn`, which the dispatcher calls.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class ExchangeStream(OpenStream):
 
     Attributes:
         exchange_state: the stream's requests, and the messages due.
-        scheduled: its place in the dispatcher.
+        scheduled: its task in the dispatcher.
 
     """
 
@@ -63,22 +62,25 @@ class ExchangeStream(OpenStream):
         self.exchange_state = ExchangeState(server_state, self.scheduled, message_format)
         self._begun_at = server_state.clock()
         self._has_asked = False
-        self._computed = b""  # the digest of the ticket of a result that it is about
+        self._computed = b""  # the digest of the stream's ticket, if its table is a result
         self._last_ticket: tuple[bytes, ResultTicket | PlanTicket | None] = (b"", None)
 
     @property
     def table(self) -> Table | None:
-        """What it is about; ``None`` before the first request."""
+        """The table of the stream; ``None`` before the first request."""
         return self.exchange_state.table
 
     @abstractmethod
     def run_turn(self, now: float) -> float | None:
-        """Write the messages due; returns the time of the next. Called on any thread, never concurrently."""
+        """Write the messages due; return the time of the next.
+
+        Called on any thread, never concurrently.
+        """
 
     # Called by the endpoint for each message that it has read.
 
     def check_size(self, size: int) -> None:
-        """Raise LimitError when the app_metadata of a message has more bytes than a request may have."""
+        """Raise LimitError when an app_metadata of ``size`` bytes exceeds the limit."""
         self._has_asked = True
         most = self.server_state.limits.request_bytes
         if size > most:
@@ -89,10 +91,13 @@ class ExchangeStream(OpenStream):
         raise InvalidRequestError("DoExchange takes requests in app_metadata, and no rows. Publish with DoPut.")
 
     def reported(self, app_metadata: bytes) -> bool:
-        """Take a client's report of what it has read; whether it was one. More may be due then.
+        """Apply a client's reading report, after which more messages may be due.
+
+        Returns:
+            Whether ``app_metadata`` is a report.
 
         Raises:
-            WireFormatError: it is a damaged one.
+            WireFormatError: it is a damaged report.
 
         """
         report = ReadingReport.decode(app_metadata)
@@ -101,21 +106,21 @@ class ExchangeStream(OpenStream):
         return report is not None
 
     def known_table(self, request: StreamRequest) -> Table | None:
-        """The table of an earlier request, if it is that of this one; ``None``: it must be looked up.
+        """The stream's table, if the request has no ticket, or that of the same result.
 
-        It is for a request without a ticket, and for one with a ticket of the same result.
+        ``None``: the endpoint must look the table up.
         """
         if not request.ticket:
             return self.exchange_state.table
         computed = self.computed_of(request.ticket)
         if computed is None or self._computed != _digest(request.ticket):
             return None
-        if isinstance(computed, ResultTicket):  # which may have run out: the stream holds what it is about
+        if isinstance(computed, ResultTicket):  # the lease may have expired; the stream holds the table itself
             self.server_state.leases.renew(self.principal, computed.text)
         return self.exchange_state.table
 
     def computed_of(self, ticket: bytes) -> ResultTicket | PlanTicket | None:
-        """The ticket, parsed by :func:`parse_computed`. The last one is kept, by its identity."""
+        """The ticket, parsed by :func:`parse_computed`; the last one is cached."""
         if ticket is not self._last_ticket[0]:
             self._last_ticket = (ticket, parse_computed(ticket))
         return self._last_ticket[1]
@@ -125,7 +130,7 @@ class ExchangeStream(OpenStream):
 
         Args:
             request: the request.
-            table: what it is about.
+            table: its table.
             was_subscription: whether the stream was a subscription before.
 
         Raises:
@@ -144,7 +149,7 @@ class ExchangeStream(OpenStream):
             logger.info("%s subscribes to %s%s", self.peer, table.name, window)
 
     def leave(self) -> None:
-        """The stream has ended. Returns when no thread is in :meth:`run_turn` any more."""
+        """End the stream's work. Returns when no thread is in :meth:`run_turn` any more."""
         self.server_state.dispatcher.remove(self.scheduled)
         gauges = self.gauges()
         if gauges is not None:
@@ -155,33 +160,33 @@ class ExchangeStream(OpenStream):
         self.exchange_state.close()
         self.server_state.streams.release(self)
 
-    # What the server asks, on any thread.
+    # Called by the server, on any thread.
 
     def follows(self, table: Table) -> bool:
-        """Whether this stream is about ``table``, about a part of it, or about a result of it."""
+        """Whether the stream's table is ``table``, a part of it, or a result of it."""
         own = self.table
         if own is None or own is table:
             return own is not None
         return any(source_of(origin) is table for origin in self.server_state.private.origins(own))
 
     def needs(self) -> Sequence[Need]:
-        """The right to read what its table shows."""
+        """The rights to read the tables that the stream's table shows."""
         table = self.table
         return () if table is None else self.server_state.private.needs(table)
 
     def cut(self) -> bool:
-        """End the call: neither Flight nor gRPC can, while the client takes nothing."""
+        """False: neither Flight nor gRPC can end a call whose client reads nothing."""
         return False
 
     def tidy(self, now: float) -> None:
-        """Fold the history that the subscription keeps alive, and end a stream without a request.
+        """Fold the history of the subscription, and end a stream without a request.
 
         To be called about once a second.
         """
         self.exchange_state.tidy(now)
         most = self.server_state.limits.idle_stream_seconds
         if not self._has_asked and now - self._begun_at >= most:
-            self._has_asked = True  # it is told once
+            self._has_asked = True  # end it only once
             self.end(DeadlineError(f"This stream has asked for nothing within {most:g} s (idle_stream_seconds)."))
 
     def gauges(self) -> SubscriptionGauges | None:

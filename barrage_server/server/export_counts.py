@@ -1,4 +1,4 @@
-"""How many tables clients may hold."""
+"""Bounds of the tables that clients hold."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ __all__ = ["ExportCounts"]
 
 
 class ExportCounts:
-    """Tables that clients hold, in number, and those of each caller. Methods may be called from any thread.
+    """Number of tables that clients hold: in total, and of each caller.
 
-    They are the exports of Deephaven's sessions, and the results of plans that are kept for clients of Arrow Flight.
+    These are exports of Deephaven's sessions, and results of plans kept for clients of Arrow Flight. Methods may be
+    called from any thread.
 
     Args:
-        total: most of all callers.
-        per_caller: most of one caller.
+        total: most tables of all callers.
+        per_caller: most tables of one caller.
+
+    Attributes:
+        total: number of tables of all callers.
 
     """
 
@@ -30,10 +34,10 @@ class ExportCounts:
         self.total = 0
 
     def add(self, owner: str, count: int = 1) -> None:
-        """Count ``count`` more of a caller; the empty ``owner`` is counted with all only.
+        """Count further tables of a caller; of an empty ``owner``, only in the total.
 
         Raises:
-            LimitError: there would be more than there may be; nothing is counted then.
+            LimitError: a bound would be exceeded; nothing is counted then.
 
         """
         with self._lock:
@@ -50,7 +54,7 @@ class ExportCounts:
             self._of_callers.add(owner, count)
 
     def remove(self, owner: str) -> None:
-        """Count one less."""
+        """Count one table less."""
         with self._lock:
             self.total -= 1
             self._of_callers.remove(owner)

@@ -1,4 +1,4 @@
-"""The statistics of a server, collected from its state."""
+"""The collection of a server's statistics from its state."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["collected", "shown_to"]
 
 
 def shown_to(server_state: ServerState, principal: Principal) -> ServerStatistics:
-    """The current statistics, as far as ``principal`` may know them.
+    """The part of the current statistics that ``principal`` may see.
 
     Raises:
-        ForbiddenError: it may know none.
+        ForbiddenError: it may see none.
 
     """
     access = server_state.access
@@ -37,7 +37,10 @@ def collected(
     exports: int,
     followed: tuple[FollowedStatistics, ...] = (),
 ) -> ServerStatistics:
-    """The current statistics; the arguments are figures of the ports, and of what is followed."""
+    """The current statistics.
+
+    The arguments after the state are figures that it does not have, named as in :class:`ServerStatistics`.
+    """
     streams = server_state.streams
     exchanges = [stream for stream in streams.open("subscription") if isinstance(stream, SubscriptionStream)]
     tables = tuple(

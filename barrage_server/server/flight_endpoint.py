@@ -30,7 +30,7 @@ from barrage_server.wire.tickets import name_of_path, name_of_ticket, parse_comp
 __all__ = ["SAME_CONNECTION", "FlightEndpoint", "TlsIdentity"]
 
 SAME_CONNECTION = "arrow-flight-reuse-connection://?"
-"""Arrow's way to say: use the connection that you have."""
+"""Arrow's location for the connection that the client already has."""
 
 TlsIdentity = tuple[bytes, bytes]
 """Certificate chain and private key, PEM."""
@@ -47,8 +47,8 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         let_in: called with the peer of each call with valid credentials.
         advertised: returns the URI in listings, or ``None`` for clients to keep their connection.
         tls: certificate and key, for ``grpc+tls``.
-        client_roots: certificates to trust for clients, PEM: each must then present one. There is no older handshake
-            then: Flight gives the identity of a certificate to servers without one only.
+        client_roots: certificates to trust for clients, PEM; every client must then present a certificate. Flight's
+            older handshake is off then, because Flight tells the identity of a certificate only without it.
 
     """
 
@@ -76,18 +76,21 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         )
 
     def let_go(self) -> None:
-        """Forget the server's state, after the shutdown: pyarrow before 26 never frees a Flight server."""
+        """Release the server's state after the shutdown.
+
+        pyarrow before 26 never frees a Flight server.
+        """
         del self._server_state, self._advertised, self._let_in
 
     def list_flights(self, context: fl.ServerCallContext, criteria: bytes) -> Iterator[fl.FlightInfo]:
-        """The tables that the caller may list; those whose names start with ``criteria``, if given."""
+        """The tables that the caller may list and whose names start with ``criteria``."""
         with self._serving("ListFlights", context) as (call, _):
             self._check_open()
             prefix = bytes(criteria or b"").decode("utf-8", "replace")
             return iter([self._info(table) for table in self._listed(call) if table.name.startswith(prefix)])
 
     def get_flight_info(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
-        """One table, by path."""
+        """The description of one table, by path, or by a command for a result."""
         with self._serving("GetFlightInfo", context) as (call, _):
             table = self._table_of(call.principal, descriptor, context)
             command = descriptor.command
@@ -96,7 +99,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
             return self._info(table, descriptor, command)
 
     def get_schema(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.SchemaResult:
-        """The schema of one table, by path."""
+        """The schema of one table, by path or command."""
         with self._serving("GetSchema", context) as (call, _):
             return fl.SchemaResult(flight_schema(self._table_of(call.principal, descriptor, context)))
 
@@ -120,7 +123,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         reader: fl.MetadataRecordBatchReader,
         writer: fl.FlightMetadataWriter,
     ) -> None:
-        """Rows for a table."""
+        """Take rows for a table."""
         with self._serving("DoPut", context) as (call, _):
             take_put(self._server_state, FlightSource(context, call.principal, descriptor, reader, writer))
 
@@ -131,7 +134,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         reader: fl.MetadataRecordBatchReader,
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
-        """A stream of subscription or snapshot requests, or a page."""
+        """Serve a stream of subscription or snapshot requests, or a page."""
         with self._serving("DoExchange", context) as (call, _):
             if descriptor.command == PAGE_COMMAND:
                 from barrage_server.server.page_exchange import PageExchange  # which a server may never need
@@ -146,7 +149,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
             return list_actions()
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[bytes]:
-        """One action; its results."""
+        """Run one action; return its results."""
         with self._serving(f"action {action.type[:50]}", context) as (call, _):
             self._check_open()
             if action.type == TABLES_ACTION:
@@ -158,7 +161,12 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
 
     @contextmanager
     def _serving(self, doing: str, context: fl.ServerCallContext) -> Iterator[tuple[AuthMiddleware, str]]:
-        """The context of every call: translates errors and checks credentials. Yields its headers and its peer."""
+        """The context of every call: translates errors and checks credentials.
+
+        Yields:
+            The headers of the call, and its peer.
+
+        """
         peer = peer_name(context.peer())
         with boundary(doing, peer):
             call = context.get_middleware(MIDDLEWARE)
@@ -188,7 +196,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
     def _info(
         self, table: Table, descriptor: fl.FlightDescriptor | None = None, ticket: bytes | None = None
     ) -> fl.FlightInfo:
-        """What is said of a table: one of the catalog, or one with that descriptor and that ticket."""
+        """The description of a table of the catalog, or of a result with its own ticket."""
         uri = self._advertised()
         ticket = scope_ticket(table.name) if ticket is None else ticket
         return fl.FlightInfo(

@@ -1,4 +1,4 @@
-"""The rows of a DoPut as ``pyarrow.flight`` hands them to a handler."""
+"""The rows of a DoPut from ``pyarrow.flight``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["FlightSource"]
 
 
 class FlightSource:
-    """An :class:`~barrage_server.server.upload.UploadSource`.
+    """An :class:`~barrage_server.server.upload.UploadSource` over ``pyarrow.flight``.
 
     Args:
-        context: Flight's view of the call.
+        context: Flight's context of the call.
         principal: the caller.
-        descriptor: what the rows are for.
-        reader: where they come from.
-        writer: where results go.
+        descriptor: the descriptor of the call.
+        reader: the source of messages.
+        writer: the sink of results.
 
     """
 
@@ -45,7 +45,7 @@ class FlightSource:
         self._writer = writer
 
     def schema(self) -> pa.Schema:
-        """The schema that the stream begins with, checked; WireFormatError when there is none or it is damaged."""
+        """The schema with which the stream begins, checked; WireFormatError without one."""
         try:
             schema = self._reader.schema
         except (pa.ArrowException, OSError) as error:
@@ -54,7 +54,12 @@ class FlightSource:
         return schema
 
     def messages(self) -> Iterator[RawMessage]:
-        """The messages, until the publisher half-closes or disconnects; WireFormatError for a damaged one."""
+        """The messages until the publisher half-closes or disconnects.
+
+        Raises:
+            WireFormatError: a message is damaged.
+
+        """
         while True:
             try:
                 chunk = self._reader.read_chunk()
@@ -70,7 +75,7 @@ class FlightSource:
         return bool(self._context.is_cancelled())
 
     def cut(self, error: BarrageError) -> bool:  # noqa: ARG002  (others send it)
-        """End the call; Flight cannot."""
+        """False: Flight cannot end a call from another thread."""
         return False
 
     def reply(self, app_metadata: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What serves the port for Arrow Flight."""
+"""The implementation that serves the port for Arrow Flight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES: Final = ("grpc", "grpc_health", "grpc_reflection", "google.protobuf")
 
 @public
 class Front(StrEnum):
-    """What serves the port for Arrow Flight. The contract is the same.
+    """The implementation that serves the port for Arrow Flight, with one contract.
 
     ``PYARROW``: ``pyarrow.flight``, with a thread for each call; it does not bound what callers without credentials
     send. ``GRPC``: gRPC on one event loop, with the bounds of :class:`~barrage_server.server.limits.Limits`; needs the
@@ -31,7 +31,7 @@ class Front(StrEnum):
     GRPC = "grpc"
 
     def on(self, host: str) -> Front:
-        """What it means on that address: ``PYARROW`` or ``GRPC``."""
+        """The front for an address: ``PYARROW`` or ``GRPC``."""
         if self is not Front.AUTO:
             return self
         if is_loopback(host):
@@ -47,7 +47,7 @@ class Front(StrEnum):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is one of this machine only."""
+    """Whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

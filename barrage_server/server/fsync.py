@@ -16,6 +16,6 @@ class Fsync(StrEnum):
     ALWAYS = "always"
     """Before publishers get their answer."""
     INTERVAL = "interval"
-    """Ten milliseconds later at most. The end of the process loses nothing; a loss of power loses that time."""
+    """At most ten milliseconds later. A crash of the process loses nothing; a loss of power loses that time."""
     OS = "os"
     """When the operating system writes them."""

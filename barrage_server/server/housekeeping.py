@@ -1,4 +1,4 @@
-"""The work of a server that no call causes: what has expired goes."""
+"""The periodic work of a server, which no call causes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from barrage_server.server.streams import SubscriptionStream
 __all__ = ["Housekeeping"]
 
 _RETURN_SECONDS: Final = 10.0
-"""Seconds between two looks at what the allocator keeps."""
+"""Seconds between two returns of free memory from the allocator to the system."""
 
 logger: Final = logging.getLogger("barrage_server.server")
 
 
 class Housekeeping:
-    """Removes what has expired, and ends streams whose credentials have.
+    """Removes expired state, and ends streams whose credentials have expired.
 
     Args:
         server_state: the state of the server.
@@ -31,7 +31,10 @@ class Housekeeping:
         self._returned_at = server_state.clock()
 
     def tidy(self, now: float) -> None:
-        """Do what is due at ``now``, in seconds of the server's clock. Called about once a second."""
+        """Do the work due at ``now``, in seconds of the server's clock.
+
+        Called about once a second.
+        """
         server_state = self._server_state
         server_state.staging.expire(now)
         server_state.ledger.expire(server_state.wall_clock())
@@ -40,7 +43,7 @@ class Housekeeping:
         server_state.access.tidy(now)
         server_state.leases.tidy()
         server_state.results.tidy(now)
-        for stream in reversed(server_state.streams.open("subscription")):  # the latest first: older ones fold the same
+        for stream in reversed(server_state.streams.open("subscription")):  # newest first, so that histories fold once
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
         server_state.authentication.refresh()
@@ -51,7 +54,7 @@ class Housekeeping:
             return_memory()
 
     def _tell_undefined_roles(self) -> None:
-        """Say in the log which roles credentials name that are not defined, since their file was read again."""
+        """Log undefined roles that credentials name since their file was read again."""
         undefined = self._server_state.authentication.named_roles - self._server_state.access.roles.keys()
         if undefined - self._undefined_roles:
             told = ", ".join(sorted(undefined))

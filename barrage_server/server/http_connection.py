@@ -1,4 +1,4 @@
-"""One connection of the HTTP port: one request, one answer, within bounded bytes and time."""
+"""One connection of the HTTP port: one request and one answer, within bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is answered: a status, a body, and the body's type."""
+    """An answer: a status, a body, and the body's content type."""
 
     status: HTTPStatus
     body: bytes
@@ -26,19 +26,21 @@ class Answer:
 
     @classmethod
     def text(cls, status: HTTPStatus, text: str) -> Answer:
-        """A line of text."""
+        """An answer with one line of text."""
         return cls(status, f"{text}\n".encode())
 
 
 class HttpConnection(asyncio.Protocol):
-    """Reads the head of one request, answers it, and closes. A body of a request is not read.
+    """Reads the head of one request, answers it, and closes.
+
+    The body of a request is not read.
 
     Args:
         serve: returns the answer to a path; must end within bounded time.
-        opened: called with this connection when it is made, and may abort others to make room.
-        closed: called when it is lost.
+        opened: called with this connection when it is made; may abort others to make room.
+        closed: called with this connection when it is lost.
         head_bytes: most bytes of the request line and the headers.
-        seconds: seconds of the whole connection, after which it is aborted.
+        seconds: seconds after which the connection is aborted.
 
     """
 
@@ -66,17 +68,17 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the time of the connection."""
+        """Start the timer of the connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._deadline = asyncio.get_running_loop().call_later(self._seconds, self.abort)
         self._opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (as asyncio calls it)
-        """Forget everything."""
+        """Cancel the timer and the answer."""
         if self._deadline is not None:
             self._deadline.cancel()
         if self._task is not None:
@@ -84,7 +86,7 @@ class HttpConnection(asyncio.Protocol):
         self._closed(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse; what comes after the head of the request is dropped."""
+        """Parse the head of the request; bytes after it are dropped."""
         if self._is_answered or self._task is not None:
             return
         try:
@@ -99,7 +101,7 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def eof_received(self) -> bool:
-        """A client may half-close after its request."""
+        """Keep the connection for its answer when a client half-closes after its request."""
         self._is_half_closed = True
         return self._task is not None and not self._is_answered
 
@@ -137,8 +139,8 @@ class HttpConnection(asyncio.Protocol):
             h11.Response(status_code=answer.status, reason=answer.status.phrase.encode(), headers=headers)
         )
         transport.write((head or b"") + (answer.body if with_body else b""))
-        # Closing while bytes of the client are unread would reset the connection, and the client might lose the answer.
-        # So only this direction is closed; the client closes the other one, or its time ends.
+        # Closing with unread bytes of the client would reset the connection, and the client might lose the answer. So
+        # only this direction is closed; the client closes the other one, or the timer aborts it.
         if self._is_half_closed:
             transport.close()
         else:

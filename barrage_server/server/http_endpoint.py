@@ -1,7 +1,7 @@
-"""The HTTP port: whether the process lives, whether it is ready, and its metrics.
+"""The HTTP port: liveness, readiness and metrics.
 
 It is for probes and for Prometheus, needs no credentials, and shows no client's names. What a stranger can use up is
-bounded: few connections, one short request on each, no thread per connection, and figures that are made at most once a
+bounded: few connections, one short request on each, no thread per connection, and metrics that are made at most once a
 second.
 """
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("barrage_server.server")
 
 _CLOSE_SECONDS: Final = 1.0
 _RESTS: Final = 10.0
-"""Figures are answered again for this multiple of the time that making them took."""
+"""Time for which metrics are answered from the cache, as a multiple of the time that making them took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class HttpLimits:
     """Bounds of the HTTP port.
 
     Attributes:
-        connections: connections at a time; for one more, the oldest one is closed.
-        head_bytes: bytes of a request line and its headers.
-        connection_seconds: seconds of a connection, from its opening to its end.
-        fresh_seconds: seconds for which figures are answered again without being made anew.
+        connections: most connections at a time; for one more, the oldest one is closed.
+        head_bytes: most bytes of a request line and its headers.
+        connection_seconds: most seconds of a connection, from its opening to its end.
+        fresh_seconds: least seconds for which metrics are answered from the cache.
 
     """
 
@@ -51,13 +51,15 @@ class HttpLimits:
 
 
 class HttpEndpoint:
-    """Serves ``/health``, ``/ready`` and ``/metrics`` until :meth:`close`, on an event loop of its own.
+    """Serves ``/health``, ``/ready`` and ``/metrics`` until :meth:`close`.
+
+    It has an event loop of its own.
 
     Args:
         host: address to listen on.
         port: 0 takes a free one.
-        readiness: what ``/ready`` shows.
-        metrics: makes the body of ``/metrics``, and its content type. It runs on a thread of its own, one at a time.
+        readiness: the state that ``/ready`` shows.
+        metrics: makes the body of ``/metrics``, and its content type; called on a worker thread, one call at a time.
         limits: bounds for callers.
 
     Attributes:
@@ -96,11 +98,14 @@ class HttpEndpoint:
 
     @property
     def connections(self) -> int:
-        """Connections that are open. May be asked from any thread."""
+        """Number of open connections. May be read on any thread."""
         return len(self._open)
 
     def close(self) -> None:
-        """Stop listening, and close all connections. Returns in bounded time; may be called again."""
+        """Stop listening, and close all connections.
+
+        Returns in bounded time; may be called again.
+        """
         if self._runner.is_stopped:
             return
         try:
@@ -125,10 +130,10 @@ class HttpEndpoint:
         return Answer.text(HTTPStatus.NOT_FOUND, "There are /health, /ready and /metrics.")
 
     async def _fresh_figures(self) -> Answer:
-        """The figures, made once for all that ask at about the same time."""
+        """The metrics, made once for all requests at about the same time."""
         if self._figures is None or (self._figures.done() and self._loop.time() >= self._figures_until):
             self._figures = self._loop.create_task(self._make_figures())
-        try:  # shielded: a caller that hangs up does not cancel it for the others
+        try:  # shielded: a caller that hangs up must not cancel the task for others
             return await asyncio.wait_for(asyncio.shield(self._figures), self._limits.connection_seconds / 2)
         except TimeoutError:
             return Answer.text(HTTPStatus.SERVICE_UNAVAILABLE, "The metrics take too long; try again later.")
@@ -144,7 +149,7 @@ class HttpEndpoint:
             logger.exception("the metrics could not be made")
             answer = Answer.text(HTTPStatus.INTERNAL_SERVER_ERROR, "The metrics could not be made; see the log.")
         now = self._loop.time()
-        # of many tables they take long, and strangers may ask as often as they like
+        # metrics of many tables take long to make, and strangers may ask as often as they like
         self._figures_until = now + max(self._limits.fresh_seconds, _RESTS * (now - began))
         return answer
 

@@ -1,4 +1,4 @@
-"""The results of plans that are kept for clients of Arrow Flight, which have no sessions."""
+"""Results of plans kept for clients of Arrow Flight, which have no sessions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from barrage_server.wire.tickets import result_ticket
 __all__ = ["Leases"]
 
 _SECRET_BYTES: Final = 24
-"""32 characters of a ticket."""
+"""Random bytes of a ticket, which are 32 of its characters."""
 
 
 @dataclass(slots=True, eq=False)
 class _Lease:
-    """What was given to a caller together, and until when.
+    """The results of one plan, kept for a caller.
 
     Attributes:
         principal: the caller, with the credentials of its last call.
-        tables: what it holds, by ticket.
-        until: the time at which it ends, unless it is renewed.
+        tables: the results, by ticket.
+        until: the time at which the lease ends, unless it is renewed.
 
     """
 
@@ -40,14 +40,13 @@ class _Lease:
 class Leases:
     """Results by ticket. Methods may be called from any thread.
 
-    The results of one plan are a lease: it ends when no call has named one of its tickets for a time, when all are
-    released, or with the credentials of its caller.
-
-    A ticket is a secret, and good for the caller that it was made for: to others it is unknown.
+    The results of one plan are a lease. It ends when no call has named one of its tickets for ``seconds``, when all its
+    results are released, or when the credentials of its caller end. A ticket is a secret, and valid only for its
+    caller: to others it is unknown.
 
     Args:
-        seconds: how long a lease lasts without a call that names one of its tickets.
-        counts: where results are counted beside the exports of sessions.
+        seconds: seconds that a lease lasts without a call that names one of its tickets.
+        counts: counts results together with the exports of sessions.
         clock: a monotonic clock, in seconds.
         holds: whether the credentials of a principal still hold.
 
@@ -71,10 +70,10 @@ class Leases:
         return len(self._leases)
 
     def keep(self, principal: Principal, tables: Sequence[Table]) -> list[str]:
-        """Keep results together; their tickets.
+        """Keep results as one lease; return their tickets.
 
         Raises:
-            LimitError: the caller, or all of them, would hold too many; nothing is kept.
+            LimitError: the caller, or all callers together, would hold too many tables; nothing is kept.
 
         """
         self._counts.add(principal.owner, len(tables))
@@ -88,7 +87,7 @@ class Leases:
         """The result of a ticket, whose lease is renewed.
 
         Raises:
-            UnknownTableError: the ticket is none of this caller's, or not any more.
+            UnknownTableError: this caller has no such ticket, or not any more.
 
         """
         with self._lock:
@@ -109,7 +108,10 @@ class Leases:
             self.get(principal, ticket)
 
     def release(self, principal: Principal, tickets: Iterable[str]) -> int:
-        """Let results go; how many there were. Unknown tickets, and those of other callers, are ignored."""
+        """Release results; return their number.
+
+        Unknown tickets, and tickets of other callers, are ignored.
+        """
         found = []
         with self._lock:
             for ticket in tickets:
@@ -120,8 +122,9 @@ class Leases:
         return len(found)  # the tables are freed outside of the lock
 
     def tidy(self) -> None:
-        """End the leases whose time has run out, or whose callers' credentials have ended. To be called about once a
-        second.
+        """End leases that have expired, or whose callers' credentials have ended.
+
+        To be called about once a second.
         """
         with self._lock:
             leases = set(self._leases.values())
@@ -130,11 +133,11 @@ class Leases:
         freed = []
         with self._lock:
             for lease in gone:
-                if now >= lease.until or not self._holds(lease.principal):  # still: a call may have renewed it
+                if now >= lease.until or not self._holds(lease.principal):  # a call may have renewed it meanwhile
                     freed += [self._remove(ticket, lease) for ticket in tuple(lease.tables)]
 
     def close(self) -> None:
-        """Let all results go."""
+        """Release all results."""
         with self._lock:
             leases, self._leases = self._leases, {}
             for lease in leases.values():

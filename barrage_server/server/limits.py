@@ -1,8 +1,8 @@
-"""What one server allows, as a value."""
+"""The limits of one server, as a value."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from barrage_server.arguments import instance, integer, seconds
@@ -11,43 +11,7 @@ from barrage_server.publish import LEDGER_SECONDS, StagingLimits
 
 __all__ = ["Limits"]
 
-_COUNTS: Final = (
-    "subscriptions",
-    "uploads",
-    "downloads",
-    "streams_per_caller",
-    "sessions_per_caller",
-    "put_bytes",
-    "columns",
-    "tables",
-    "tables_per_caller",
-    "columns_per_caller",
-    "total_columns",
-    "request_bytes",
-    "call_bytes",
-    "sessions",
-    "exports",
-    "exports_per_caller",
-    "total_exports",
-    "ledger_per_caller",
-    "ledger_entries",
-    "handshakes",
-    "message_bytes",
-    "half_message_bytes",
-    "retain_bytes",
-    "batch_operations",
-    "results_per_caller",
-    "total_results",
-    "result_bytes",
-    "total_result_bytes",
-    "console_commands",
-    "pages",
-    "page_streams",
-    "page_rows",
-    "page_columns",
-    "page_cells",
-)
-_POSITIVE_COUNTS: Final = (
+_POSITIVE: Final = (
     "header_bytes",
     "connections",
     "connections_per_address",
@@ -57,116 +21,98 @@ _POSITIVE_COUNTS: Final = (
     "requests_per_second",
     "total_requests_per_second",
 )
-_TIMES: Final = (
-    "slow_client_seconds",
-    "idle_upload_seconds",
-    "goodbye_seconds",
-    "session_seconds",
-    "handshake_seconds",
-    "ledger_seconds",
-    "credential_seconds",
-    "refused_address_seconds",
-    "idle_stream_seconds",
-    "keepalive_seconds",
-    "retain_seconds",
-    "result_seconds",
-    "start_seconds",
-    "console_seconds",
-)
+"""Counts that must be at least 1."""
 
 
 @public
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds that keep one client from harming the others. Times are seconds.
+    """Bounds that keep one client from harming the others.
+
+    Counts and bytes are the most that is allowed. A request beyond a bound is refused with
+    :class:`~barrage_server.errors.LimitError`, unless its description says otherwise. Bounds of one caller distinguish
+    callers by their credentials: the holders of one shared token without user names are one caller. A server that
+    accepts every caller has no such bounds.
 
     Attributes:
-        subscriptions: streams of ``DoExchange`` at a time; one more is refused with
-            :class:`~barrage_server.errors.LimitError`.
+        subscriptions: streams of ``DoExchange`` at a time.
         uploads: streams of ``DoPut`` at a time.
         downloads: streams of ``DoGet`` at a time.
-        streams_per_caller: streams of these three kinds, and pages over Flight, at a time of one caller. As for every
-            bound per caller, a caller is who its credentials say; the holders of one shared token without user names
-            are one caller, and a server that accepts every caller has no such bounds.
+        streams_per_caller: streams of these three kinds, and pages over Flight, of one caller at a time.
         put_bytes: Arrow bytes of one plain ``DoPut``, which is kept until its client has sent everything.
-        columns: most columns of a new table, counting the fields within their types; its schema may have ten times as
-            many entries of metadata.
-        request_bytes: length of one request in app_metadata, or of one action's body.
-        call_bytes: length of the request of any other call with one request, batches of operations included, at the
+        columns: columns of a new table, counting the fields within their types; its schema may have ten times as many
+            entries of metadata.
+        request_bytes: bytes of one request in app_metadata, or of one action's body.
+        call_bytes: bytes of the request of any other call with one request, batches of operations included, at the
             ports that gRPC serves.
-        tables: tables of the server at which clients make no further one; those of the embedding program are counted
-            and not refused.
-        tables_per_caller: tables that one caller has made since the start and that are still there, at which it makes
-            no further one. A server that accepts every caller has no such bound.
-        columns_per_caller: columns, counting the fields within their types, of the tables that one caller has made
-            since the start and that are still there, beyond which it makes no further table. A server that accepts
-            every caller has no such bound.
-        total_columns: columns of the tables that all callers have made.
+        tables: tables of the server beyond which clients make no further one. Tables of the embedding program count,
+            and are never refused.
+        tables_per_caller: existing tables that one caller has made since the server's start.
+        columns_per_caller: columns of these tables, counting the fields within their types.
+        total_columns: columns of the existing tables that all callers have made.
         staging: limits of staged batches.
-        ledger_seconds: seconds after its last commit for which the last batch of a publisher is remembered; an hour at
-            most for single writes.
+        ledger_seconds: seconds after its last commit for which the last batch of a publisher is remembered; at most an
+            hour for single writes.
         ledger_per_caller: publishers and tables of one caller whose last batch is remembered, and as many single
-            writes; a commit of a further one is refused. A server that accepts every caller has no such bound.
-        ledger_entries: the same of all callers.
+            writes; a commit of a further one is refused.
+        ledger_entries: the same for all callers together.
         slow_client_seconds: seconds without taking a message after which a client loses its connection. Until then it
             only falls behind: nothing is queued for it, and no publisher waits for it.
         idle_upload_seconds: seconds without a message after which a plain or staging ``DoPut`` loses its connection.
-        goodbye_seconds: seconds that a client has to hang up after it got the reason of the end of its stream. Then
+        goodbye_seconds: seconds in which a client must hang up after it got the reason of the end of its stream. Then
             it loses its connection, and with that its other calls.
-        sessions: sessions of Deephaven clients at a time; further ones are refused.
-        sessions_per_caller: of these, of one caller.
-        exports: tables that one such session may hold at a time, and share; further ones are refused.
+        sessions: sessions of Deephaven clients at a time.
+        sessions_per_caller: such sessions of one caller.
+        exports: tables that one such session may hold and share at a time.
         exports_per_caller: tables that one caller may hold: exports of its sessions, and results of its plans.
         total_exports: tables that all callers may hold.
-        handshakes: Flight handshakes without credentials in the header at a time; further ones are refused. At the
-            Deephaven ports a 25th of that.
+        handshakes: Flight handshakes without credentials in the header at a time. At the Deephaven ports a 25th of
+            that.
         handshake_seconds: seconds that such a handshake may take, and that a connection to the web port may take to
             become a websocket; then it is shut.
-        message_bytes: length of one request message at the Deephaven ports, before and after decoding.
+        message_bytes: bytes of one request message at the Deephaven ports, before and after decoding.
         half_message_bytes: bytes of unfinished messages at the web port, over all connections.
         header_bytes: bytes of the headers of one call, at the ports that gRPC serves.
         connections: connections to one port at a time; further ones are closed. Fewer where the process may not open as
             many descriptors.
-        connections_per_address: of these, from one address.
+        connections_per_address: connections to one port from one address.
         calls_per_connection: calls of one connection at a time. Over gRPC further ones wait at their client; on a
             websocket they are refused.
         credential_seconds: seconds that a connection of the ports that gRPC or Flight serve may be open without a call
             with valid credentials; then it is shut.
         failed_log_ins: refused credentials of one address a minute; then credentials that were not accepted before are
             refused unseen. At the ports that gRPC serves.
-        stranger_calls_per_second: calls of one address a second without valid credentials, and as many at once; the
-            connection of a further one ends, unless a call on it has shown some. At the ports that gRPC serves.
-        refused_address_seconds: seconds for which such an address may not connect, on Linux. It may, and loses no
-            connection but that, while another one of it has shown valid credentials.
-        requests_per_second: calls of one caller a second, and as many at once; further ones are refused. A server that
-            accepts every caller has no such bound.
+        stranger_calls_per_second: calls without valid credentials of one address a second, and as many at once. The
+            connection of a further one ends, unless a call on it has shown valid credentials. At the ports that gRPC
+            serves.
+        refused_address_seconds: seconds for which such an address may not connect, on Linux. An address of which
+            another connection has shown valid credentials may, and loses only the one connection.
+        requests_per_second: calls of one caller a second, and as many at once.
         total_requests_per_second: calls of all callers a second, and as many at once.
-        idle_stream_seconds: seconds without a request after which a stream of ``DoExchange`` that has asked for nothing
-            ends.
+        idle_stream_seconds: seconds without a request after which a new stream of ``DoExchange`` ends.
         keepalive_seconds: seconds of silence after which a connection is probed; it is closed when there is no answer.
-        retain_seconds: seconds for which the server remembers what tables did, without values, for subscribers that
+        retain_seconds: seconds for which the server keeps the changes of tables, without values, for subscribers that
             come back: they get the difference instead of a snapshot.
-        retain_bytes: bytes of all that it remembers, about; 0: nothing.
+        retain_bytes: approximate bytes of these changes; 0: none are kept.
         batch_operations: operations of one batch, or of one plan.
-        results_per_caller: tables that are computed for one caller at a time. A server that accepts every caller has no
-            such bound.
-        total_results: tables that are computed for all of them.
-        result_bytes: bytes of storage that one of these tables may take beside that of the tables that it is computed
-            from. One that would take more is refused; one that grows beyond fails.
-        total_result_bytes: bytes that all of them may take; one caller nine tenths of it. The largest fail.
-        result_seconds: processor time that a cycle may take for all of them; the one that goes beyond fails. Each may
-            take a twentieth of it in any case.
-        start_seconds: processor time that computing a table may take before it is there; then it is refused.
-        console_commands: commands of the console that may wait while one runs; further ones are refused.
+        results_per_caller: tables that are computed for one caller at a time.
+        total_results: tables that are computed for all callers at a time.
+        result_bytes: bytes of the storage of one of these tables, without its inputs. A table that would take more is
+            refused; a table that grows beyond fails.
+        total_result_bytes: bytes of all these tables; one caller may take nine tenths of it. The largest fail.
+        result_seconds: processor time of a cycle for all these tables; the table that exceeds it fails. Each may take a
+            twentieth of it in any case.
+        start_seconds: processor time of computing a table at first.
+        console_commands: commands of the console that may wait while one runs.
         console_seconds: seconds that one of them may run; then it is told to stop.
-        pages: pages at a time that come over Flight, as those of notebooks; further ones are refused.
+        pages: pages over Flight, as those of notebooks, at a time.
         page_streams: tables that one page in a browser or a notebook may have open at a time.
-        page_rows: rows in view of one of them.
-        page_columns: columns in view of one of them.
-        page_cells: cells in view of all of them.
+        page_rows: rows in view of one such table.
+        page_columns: columns in view of one such table.
+        page_cells: cells in view of all tables of a page.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
-            Clients get this time, and call well before. The results of a plan that a client of Arrow Flight has asked
-            for are let go when no call has named one of their tickets for as long.
+            Clients learn this time, and call well before. The results of a plan of an Arrow Flight client are released
+            after the same time without a call that names one of their tickets.
 
     >>> Limits(subscriptions=50, slow_client_seconds=5)
 
@@ -232,9 +178,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         instance(self.staging, StagingLimits, "The limit staging")
-        for name in _COUNTS:
-            integer(getattr(self, name), f"The limit {name}")
-        for name in _POSITIVE_COUNTS:
-            integer(getattr(self, name), f"The limit {name}", least=1)
-        for name in _TIMES:
-            seconds(getattr(self, name), f"The limit {name}", positive=True)
+        for one in fields(self):
+            value, what = getattr(self, one.name), f"The limit {one.name}"
+            if isinstance(one.default, float):
+                seconds(value, what, positive=True)
+            elif isinstance(one.default, int):
+                integer(value, what, least=1 if one.name in _POSITIVE else 0)

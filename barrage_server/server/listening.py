@@ -1,4 +1,4 @@
-"""Listening on an address, and how that fails."""
+"""Sockets that listen on an address."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["listening_socket"]
 
 
 def listening_socket(host: str, port: int, what: str) -> socket.socket:
-    """A socket that listens, and does not block.
+    """A listening, non-blocking socket.
 
     Args:
         host: an address, or a name of one.
         port: 0 takes a free one.
-        what: what it is for, in errors.
+        what: the purpose that errors name.
 
     Raises:
         UnavailableError: the address cannot be listened on.

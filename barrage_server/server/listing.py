@@ -1,4 +1,4 @@
-"""The tables of a server, as people look at them."""
+"""The tables of a server as a tuple with a view for notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServedTables(tuple[Table, ...]):
 
 
 def tables_html(title: str, tables: Sequence[Table]) -> str:
-    """A line per table, below ``title`` and how many there are."""
+    """A line per table, below ``title`` and the number of tables."""
     rows = [
         (table.name, type(table).__name__, f"{table.size:,}", str(len(table.schema)), ", ".join(table.key_columns))
         for table in tables

@@ -1,4 +1,4 @@
-"""Failed log-ins: counted by address, and refused unseen when there are too many."""
+"""Bounds of failed log-ins, by address."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _WINDOW: Final = 60.0
 _MOST_ADDRESSES: Final = 10_000
 _MOST_ACCEPTED: Final = 10_000
 _IPV6_PREFIX: Final = 64
-"""Bits of an IPv6 address that count: one client has all addresses behind them."""
+"""Bits of an IPv6 address that count: one client may have all addresses of that network."""
 
 
 class LogIns:
-    """Checks credentials, and few of them for an address that keeps showing wrong ones. Thread-safe.
+    """Bounds the checks of credentials from an address that shows wrong ones.
 
-    An address has ``most`` failures a minute. Beyond that credentials are refused without being checked, except those
-    that were accepted before: a client that guesses does not lock out others behind its address that are logged in.
+    After ``most`` failures of an address in a minute, its credentials are refused without a check, except those that
+    were accepted before: a client that guesses does not lock out others behind its address. Methods may be called from
+    any thread.
 
     Args:
         most: failures of one address a minute.
@@ -41,17 +42,17 @@ class LogIns:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        self._failures: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: number, and when
+        self._failures: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: number, and the time
         self._accepted: OrderedDict[bytes, None] = OrderedDict()
-        self._pending: set[bytes] = set()  # checked now
+        self._pending: set[bytes] = set()  # digests of credentials that are being checked
         self._key = secrets.token_bytes(32)
 
     @contextmanager
     def attempt(self, credentials: Credentials, peer: str) -> Iterator[None]:
-        """Count the check of credentials, which the ``with`` body is, for the caller at ``peer``.
+        """Count the check of a caller's credentials, which the ``with`` body makes.
 
         Raises:
-            LimitError: the address has shown too many wrong ones; the body is not run.
+            LimitError: the address has shown too many wrong credentials; the body is not run.
 
         """
         address, digest = counted_address(peer), self._digest(credentials)
@@ -64,7 +65,7 @@ class LogIns:
                         f"(failed_log_ins); wait, then try again."
                     )
                 self._pending.add(digest)
-                self._count(address, 1)  # until it has turned out right: many may be checked at a time
+                self._count(address, 1)  # a failure until it succeeds: many may be checked at a time
         try:
             yield
         except BaseException as error:
@@ -90,7 +91,7 @@ class LogIns:
             self._failures.popitem(last=False)
 
     def _failed(self, address: str) -> float:
-        """Failures that count now: those of before fade evenly, ``most`` of them in a minute."""
+        """Failures that count now: earlier ones fade evenly, ``most`` of them a minute."""
         number, since = self._failures.get(address, (0.0, 0.0))
         return max(0.0, number - (self._clock() - since) * self._most / _WINDOW)
 
@@ -100,7 +101,7 @@ class LogIns:
 
 
 def counted_address(peer: str) -> str:
-    """What counts as one address: an IPv4 address, or the network of an IPv6 address."""
+    """The unit in which addresses count: an IPv4 address, or an IPv6 network."""
     parsed = parse_peer(peer)
     if parsed is None:
         return peer

@@ -1,4 +1,4 @@
-"""Calls on an event loop from other threads, with one wake-up of the loop for calls that come close together."""
+"""Calls on an event loop from other threads, with few wake-ups of the loop."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class LoopCalls:
-    """Calls functions on an event loop, in the order in which each thread has passed them. May be used on any thread.
+    """Calls functions on an event loop, in the order of each calling thread.
 
     A wake-up writes to a pipe of the loop. That costs more than most calls, and makes the threads compete for the
-    interpreter, so calls that come while the loop is still busy with those before need none.
+    interpreter lock. So calls that arrive while the loop still runs earlier ones cause no wake-up. May be used on any
+    thread.
 
     Args:
         loop: the event loop.
@@ -27,14 +28,18 @@ class LoopCalls:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[tuple[Callable[..., object], tuple[Any, ...], contextvars.Context]] = deque()
-        self._is_awake = False  # the loop will look at what waits
+        self._is_awake = False  # whether the loop will look at the waiting calls
 
     def soon(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call ``function(*arguments)`` on the loop, in the context of the caller, which says what is logged there.
+        """Call ``function(*arguments)`` on the loop soon, in the caller's context.
 
-        RuntimeError when the loop is closed.
+        The context has the facts of the call for the log.
+
+        Raises:
+            RuntimeError: the loop is closed.
+
         """
-        if asyncio._get_running_loop() is self._loop:  # it is awake
+        if asyncio._get_running_loop() is self._loop:  # this is the loop's thread
             self._loop.call_soon(function, *arguments)
             return
         self._waiting.append((function, arguments, contextvars.copy_context()))
@@ -56,6 +61,6 @@ class LoopCalls:
             self._loop.call_soon(self._pass_on)  # look again after these
             return
         self._is_awake = False
-        if self._waiting and not self._is_awake:  # passed since the look, on a thread that found the loop awake
+        if self._waiting and not self._is_awake:  # passed by a thread that found the loop awake just before
             self._is_awake = True
             self._loop.call_soon(self._pass_on)

@@ -1,4 +1,4 @@
-"""How many tables and columns clients may make."""
+"""Bounds of the tables and columns that clients make."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from barrage_server.server.table_schema import count_fields
 __all__ = ["MadeTables"]
 
 _MOST_CALLERS: Final = 1_000
-"""Callers beyond which those without tables are forgotten."""
+"""Number of callers beyond which callers without tables are forgotten."""
 _FEW_ADMISSIONS: Final = 64
-"""Least number of admissions from one search for dropped tables to the next."""
+"""Least number of admissions between two searches for dropped tables."""
 
 
 class MadeTables:
-    """The tables that callers have made since the start of the server, with their columns. Thread-safe.
+    """The tables that callers have made since the server's start, and their columns.
 
-    Callers of a server that accepts every caller have no bound of their own: their names distinguish nothing. They
-    count together for the bounds of all.
+    On a server that accepts every caller, names distinguish nothing: callers have no bounds of their own there, only
+    the common ones. Methods may be called from any thread.
 
     Args:
         catalog: the tables.
-        limits: those of the server. Columns are counted with the fields within their types.
+        limits: the limits of the server. Columns are counted with the fields within their types.
 
     """
 
@@ -42,18 +42,19 @@ class MadeTables:
         self._catalog = catalog
         self._limits = limits
         self._lock = threading.Lock()
-        self._made: dict[str, dict[str, int]] = {}  # by caller: what it was allowed to make, and the columns of each
-        self._columns: dict[str, int] = {}  # by caller: of all of these
+        self._made: dict[str, dict[str, int]] = {}  # by caller: admitted tables with their number of columns
+        self._columns: dict[str, int] = {}  # by caller: the sum of these numbers
         self._admissions = 0  # since the last search for dropped tables
-        self._in_making: Counter[str] = Counter()  # of each name: the calls that are making it
+        self._in_making: Counter[str] = Counter()  # by name: number of calls that make such a table now
 
     @contextmanager
     def making(self, principal: Principal) -> Iterator[CheckNew]:
         """Let ``principal`` make tables during the ``with`` body.
 
-        What this gives is called right before, with the schemas of the tables, which are not there, by name. They count
-        until the body ends, and after it those that are there then. It raises LimitError when they are too many, or
-        their columns are.
+        Yields:
+            A function to call right before, with the schemas of the new tables by name. It raises LimitError for too
+            many tables or columns. Its tables count until the body ends; after that, only those that then exist.
+
         """
         names: Counter[str] = Counter()
 
@@ -64,7 +65,7 @@ class MadeTables:
             yield admit
         finally:
             with self._lock:
-                self._in_making -= names  # which leaves out those of no call
+                self._in_making -= names  # drops counts of zero
 
     def _admit(self, principal: Principal, tables: Mapping[str, pa.Schema], names: Counter[str]) -> None:
         limits = self._limits
@@ -96,7 +97,13 @@ class MadeTables:
                 self._forget_gone()
 
     def _refusal(self, principal: Principal, wanted: Mapping[str, int]) -> str | None:
-        """The reason to refuse new tables, by name the number of their columns; ``None`` within all limits."""
+        """The reason to refuse new tables; ``None`` within all limits.
+
+        Args:
+            principal: the caller.
+            wanted: the number of columns of each table, by name.
+
+        """
         limits, owner = self._limits, principal.owner
         own = self._made.get(owner, {})
         columns = sum(wanted.values()) - sum(own.get(name, 0) for name in wanted)  # a name counts once
@@ -118,7 +125,7 @@ class MadeTables:
         return None
 
     def _forget_gone(self) -> None:
-        """Forget tables that are not there and not being made, and callers without any."""
+        """Forget tables that neither exist nor are being made, and callers without any."""
         there = self._catalog.names() | self._in_making.keys()
         found = {
             owner: {name: columns for name, columns in made.items() if name in there}

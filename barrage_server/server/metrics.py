@@ -1,7 +1,7 @@
 """A server's figures as Prometheus metrics.
 
-Names of tables, users and publishers are chosen by clients, and there may be any number of them. So none is a label:
-figures of tables are summed by kind, and those of subscriptions over all of them.
+Clients choose any number of names of tables, users and publishers. So no such name is a label: figures of tables are
+summed by kind, and figures of subscriptions over all subscriptions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Metrics(Collector):
     """The metrics of one server, and of its process, on a registry of their own.
 
     Args:
-        families: makes the server's metrics, each time that they are asked for.
+        families: makes the server's metrics, for each request.
 
     """
 
@@ -45,11 +45,11 @@ class Metrics(Collector):
         ProcessCollector(registry=self._registry)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the registry would otherwise collect to find the names."""
+        """Nothing: otherwise the registry would collect the metrics to find their names."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """The server's metrics now."""
+        """The present metrics of the server."""
         return self._families()
 
     def render(self) -> tuple[bytes, str]:
@@ -82,7 +82,7 @@ def _counters(name: str, text: str, label: str, values: Mapping[str, float]) -> 
 
 
 def readiness_families(readiness: Readiness) -> Iterator[Metric]:
-    """The version, and whether the server is ready."""
+    """The metrics of the version and the readiness of the server."""
     try:
         version = metadata.version("barrage-server")
     except metadata.PackageNotFoundError:  # run from the sources, without an installation
@@ -92,7 +92,7 @@ def readiness_families(readiness: Readiness) -> Iterator[Metric]:
 
 
 def server_families(server_state: ServerState, connections: Mapping[str, int]) -> Iterator[Metric]:
-    """All metrics of a server that serves; ``connections`` are those that are open, by port."""
+    """All metrics of a server that serves; ``connections``: open ones by endpoint."""
     figures, durability = server_state.statistics(), server_state.durability
     yield from _statistics_families(figures)
     yield from _traffic_families(server_state.streams.traffic())
@@ -110,7 +110,7 @@ def server_families(server_state: ServerState, connections: Mapping[str, int]) -
 
 
 def _statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
-    """Tables, subscriptions, staged batches, sessions."""
+    """The metrics of tables, subscriptions, staged batches, sessions and results."""
     yield gauge("uptime_seconds", "Seconds since the server was made.", figures.uptime_seconds)
     yield counter("cycles", "Cycles of the update graph that became visible.", figures.step)
 
@@ -153,7 +153,7 @@ def _statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
 
 
 def _traffic_families(traffic: Mapping[str, Traffic]) -> Iterator[Metric]:
-    """Streams by kind, and what they have carried."""
+    """The metrics of streams and their messages, by kind."""
     found = {kind: Traffic() for kind in _STREAM_KINDS} | dict(traffic)
     yield _gauges("streams", "Streams that are open.", "kind", {kind: entry.open for kind, entry in found.items()})
     for name, text, attribute in (
@@ -166,7 +166,7 @@ def _traffic_families(traffic: Mapping[str, Traffic]) -> Iterator[Metric]:
 
 
 def _publish_families(publishes: Mapping[str, tuple[int, int]]) -> Iterator[Metric]:
-    """What clients have published, by kind."""
+    """The metrics of publishes and their rows, by kind."""
     found = dict.fromkeys(_PUBLISH_KINDS, (0, 0)) | dict(publishes)
     counts, rows = ({kind: float(entry[at]) for kind, entry in found.items()} for at in range(2))
     yield _counters("publishes", "Publishes by clients that were applied.", "kind", counts)
@@ -174,7 +174,7 @@ def _publish_families(publishes: Mapping[str, tuple[int, int]]) -> Iterator[Metr
 
 
 def _followed_families(followed: Sequence[FollowedStatistics]) -> Iterator[Metric]:
-    """Followed tables by state."""
+    """The metrics of followed tables, by state."""
     counts = Counter(entry.state for entry in followed)
     states = {state.value: float(counts[state]) for state in FollowedState}
     yield _gauges("followed_tables", "Tables that follow another server.", "state", states)

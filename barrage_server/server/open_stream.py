@@ -1,4 +1,4 @@
-"""What all streams have, of any kind and at any endpoint: a caller, a watch, and figures."""
+"""The common part of streams of any kind, at any endpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ __all__ = ["OpenStream"]
 
 
 class OpenStream(ABC):
-    """A long call; a :class:`~barrage_server.server.streams.Stream`. To be made where the call is served.
+    """A long call, with its caller, watch and figures.
+
+    It implements :class:`~barrage_server.server.streams.Stream`, and is to be made on the thread or task that serves
+    the call.
 
     Args:
         server_state: the server's state.
@@ -27,7 +30,7 @@ class OpenStream(ABC):
         stall: the watch over the client's progress.
 
     Attributes:
-        facts: what the log says about the call; the table's name comes from there.
+        facts: the facts of the call for the log; the table's name is one of them.
 
     """
 
@@ -45,19 +48,19 @@ class OpenStream(ABC):
 
     @abstractmethod
     def end(self, error: BarrageError) -> None:
-        """Tell the client why its stream ends, as far as that can be done without waiting."""
+        """End the stream with ``error``, if the client can be told without waiting."""
 
     @abstractmethod
     def needs(self) -> Sequence[Need]:
-        """What the stream takes of the catalog, as far as that is known."""
+        """The rights that the stream needs, as far as they are known."""
 
     def overdue(self, now: float) -> str | None:
-        """Why its connection should be ended now, for the log; ``None`` when all is well."""
+        """The reason to end its connection now, for the log; ``None`` without one."""
         return self.stall.overdue(now)
 
     @property
     def traffic(self) -> tuple[int, int]:
-        """Messages with rows so far, and their Arrow bytes: sent, or received by an upload."""
+        """Number and Arrow bytes of messages with rows: sent, or received by an upload."""
         return self._carried, self._carried_bytes
 
     def describe(self) -> StreamGauges:

@@ -1,4 +1,4 @@
-"""Arguments of a server, checked before anything of it is made."""
+"""Checks of a server's arguments, before any part of the server is made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[str]:
-    """``names``, checked to be names of ``roles``. InvalidRequestError when one is not."""
+    """``names``; InvalidRequestError unless each is the name of one of ``roles``."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise InvalidRequestError(f"default_roles must be a list of names, not {shown(names)}.")
     unknown = sorted(set(names) - set(roles))
@@ -38,7 +38,16 @@ def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[
 
 
 def check_console(console: bool, host: str, *, is_guarded: bool, has_port: bool, has_web: bool) -> None:
-    """Raise InvalidRequestError unless a server with a console has a port for it, and lets no stranger use it."""
+    """Raise InvalidRequestError if a console has no port, or a stranger could use it.
+
+    Args:
+        console: the argument of the server.
+        host: the argument of the server.
+        is_guarded: whether the server requires credentials.
+        has_port: whether it has a port for Deephaven's clients.
+        has_web: whether it has a port for Deephaven's JavaScript client.
+
+    """
     if not isinstance(console, bool):
         raise InvalidRequestError(f"console must be True or False, not {shown(console)}.")
     if not console:
@@ -63,7 +72,10 @@ def check_console(console: bool, host: str, *, is_guarded: bool, has_port: bool,
 
 
 def check_named_roles(named: Collection[str], roles: Mapping[str, Role]) -> None:
-    """InvalidRequestError when credentials name a role that is not one of ``roles``: without any, all may do all."""
+    """Raise InvalidRequestError if credentials name a role that is not in ``roles``.
+
+    Without any role every caller may do everything, whatever its credentials name.
+    """
     undefined = sorted(set(named) - roles.keys())
     if undefined:
         raise InvalidRequestError(
@@ -73,7 +85,7 @@ def check_named_roles(named: Collection[str], roles: Mapping[str, Role]) -> None
 
 
 def tls_identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
-    """Certificate chain and private key, read. InvalidRequestError when they cannot be."""
+    """Read certificate chain and private key; InvalidRequestError if that fails."""
     if not isinstance(tls, tuple | list) or len(tls) != 2:
         raise InvalidRequestError("tls is a pair: the certificate chain and the private key, as PEM or as paths.")
     chain, key = tls
@@ -81,14 +93,19 @@ def tls_identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
 
 
 def check_ports(**ports: int | None) -> None:
-    """Raise InvalidRequestError unless each is the number of a port, or ``None``."""
+    """Raise InvalidRequestError unless each is a port number or ``None``."""
     for what, port in ports.items():
         if port is not None:
             integer(port, what, most=65_535)
 
 
 def checked_client_roots(client_root_certs: Pem, tls: tuple[Pem, Pem] | None) -> bytes:
-    """The certificates to trust for clients, read. InvalidRequestError when they cannot be, or without TLS."""
+    """Read the certificates to trust for clients.
+
+    Raises:
+        InvalidRequestError: they cannot be read, or the server has no TLS.
+
+    """
     roots = read_pem(client_root_certs, "client_root_certs")
     if tls is None:
         raise InvalidRequestError(
@@ -104,16 +121,16 @@ def authentication_of(
     *,
     shows_certificates: bool,
 ) -> Authentication:
-    """Who is let in, and as whom.
+    """The authentication of a server.
 
     Args:
         token: the argument of the server.
         roles: the argument of the server.
         default_roles: the argument of the server.
-        shows_certificates: whether every client shows a certificate, which is enough where there is no token.
+        shows_certificates: whether every client shows a certificate, which is enough without a token.
 
     Raises:
-        InvalidRequestError: one of them is wrong, or credentials name a role that is not defined.
+        InvalidRequestError: an argument is wrong, or credentials name an undefined role.
 
     """
     known = checked_roles(roles)
@@ -125,7 +142,7 @@ def authentication_of(
 
 
 def check_host(host: str, what: str = "host") -> None:
-    """Raise InvalidRequestError unless ``host`` is an address, or a name that leads to one."""
+    """Raise InvalidRequestError unless ``host`` is an address, or resolves to one."""
     try:
         socket.getaddrinfo(host[1:-1] if host[:1] + host[-1:] == "[]" else host, None)
     except (OSError, UnicodeError):
@@ -136,7 +153,14 @@ def check_host(host: str, what: str = "host") -> None:
 
 
 def check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
-    """Raise InvalidRequestError unless a server that other machines reach has credentials and TLS."""
+    """Raise InvalidRequestError if other machines reach a server without protection.
+
+    Args:
+        host: the argument of the server.
+        is_guarded: whether the server requires credentials, or may go without.
+        is_encrypted: whether the server has TLS, or may go without.
+
+    """
     if is_loopback(host):
         return
     missing = []
@@ -155,7 +179,7 @@ def check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
 
 
 def chosen_front(front: Front | str) -> Front:
-    """The front of that name. InvalidRequestError when there is none."""
+    """The front of that name; InvalidRequestError when there is none."""
     try:
         return Front(front)
     except ValueError:

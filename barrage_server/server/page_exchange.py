@@ -1,7 +1,7 @@
 """A page over ``pyarrow.flight``.
 
-The handler's thread reads, threads of the dispatcher write, the pages' event loop does the rest.
-See :mod:`barrage_server.server.exchange` for why one thread cannot do both.
+The handler's thread reads, threads of the dispatcher write, and the event loop of the pages does the rest. See
+:mod:`barrage_server.server.exchange` for the reason of this split.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger("barrage_server.server")
 Arguments = TypeVarTuple("Arguments")
 
 _LEAVE_SECONDS: Final = 10.0
-"""Seconds for the streams of a page to leave when its client has."""
+"""Seconds for the streams of a page to end after its client has left."""
 
 
 class PageExchange(OpenStream):
@@ -46,7 +46,7 @@ class PageExchange(OpenStream):
     Args:
         server_state: the server's state.
         call: the caller.
-        context: Flight's view of the call.
+        context: Flight's context of the call.
         reader: the source of messages.
         writer: the sink of messages.
 
@@ -98,7 +98,7 @@ class PageExchange(OpenStream):
             self.server_state.streams.release(self)
 
     def _messages(self) -> Iterator[str | BarrageError]:
-        """What comes, until the client half-closes, cancels or disconnects; the last may be an error."""
+        """The messages until the client half-closes or cancels, or errors for wrong ones."""
         while not self._is_over.is_set():
             try:
                 chunk = self._reader.read_chunk()
@@ -118,7 +118,7 @@ class PageExchange(OpenStream):
                 yield error
 
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` on the event loop, to its end, or to that of the loop."""
+        """Run ``work`` on the event loop, to its end or to the end of the loop."""
         try:
             self._service.call(work).result(_LEAVE_SECONDS if self._is_over.is_set() else None)
         except concurrent.futures.CancelledError:
@@ -127,7 +127,7 @@ class PageExchange(OpenStream):
             logger.error("the page of %s does not end", self.peer)
 
     def _soon(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call ``function(*arguments)`` on the event loop, soon, if that runs."""
+        """Call ``function(*arguments)`` on the event loop soon, unless it is closed."""
         with suppress(RuntimeError):
             self._service.loop.call_soon_threadsafe(function, *arguments)
 
@@ -144,7 +144,7 @@ class PageExchange(OpenStream):
         )
         self._page = page = Page(channel, self._service)
         serving = asyncio.get_running_loop().create_task(page.run())
-        serving.add_done_callback(lambda _: channel.stop())  # it may have ended without a word, and nothing reads
+        serving.add_done_callback(lambda _: channel.stop())  # the page may end by itself, and then reads no more
         if self._ending is not None:
             page.end(self._ending)
 
@@ -163,7 +163,7 @@ class PageExchange(OpenStream):
         await asyncio.wrap_future(written)
 
     def _finish(self) -> None:
-        """The page has ended. The watchdog cuts off a client that does not hang up then."""
+        """End the call: the watchdog cuts the connection if the client does not hang up."""
         if not self._is_over.is_set():
             self._is_over.set()
             self._expect_end()
@@ -174,11 +174,11 @@ class PageExchange(OpenStream):
     # On a thread of the dispatcher.
 
     def run_turn(self, now: float) -> float | None:  # noqa: ARG002  (nothing is due at a time)
-        """Write what is due."""
+        """Write the messages due."""
         while True:
             with self._lock:
                 if not self._due:
-                    if self._is_over.is_set():  # what was written since then was taken
+                    if self._is_over.is_set():  # all messages were taken
                         self._expect_end()
                     return None
                 messages, written = self._due.popleft()
@@ -205,15 +205,15 @@ class PageExchange(OpenStream):
     # On any thread.
 
     def needs(self) -> Sequence[Need]:
-        """Nothing: the streams of the page say for themselves."""
+        """Nothing: each stream of the page has its own needs."""
         return ()
 
     def cut(self) -> bool:
-        """Whether the call was ended: Flight cannot do so while the client takes nothing."""
+        """False: Flight cannot end a call whose client reads nothing."""
         return False
 
     def end(self, error: BarrageError) -> None:
-        """Tell the page why it ends."""
+        """End the page with ``error``, which it shows."""
         self._soon(self._end, error)
 
     def _end(self, error: BarrageError) -> None:

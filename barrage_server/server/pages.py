@@ -1,4 +1,4 @@
-"""The pages of a server, whichever way they come: what they share is made with the first of them."""
+"""The pages of a server, over any transport, and the service that they share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Pages"]
 
 
 class Pages:
-    """Starts what pages share, when the first one comes.
+    """Starts the service that pages share when the first page connects.
 
     A server without pages has no thread for them. Methods may be called from any thread.
 
@@ -34,13 +34,18 @@ class Pages:
         self._is_closed = False
 
     def open(self, loop: EventLoop | None = None) -> None:
-        """Let pages come. They run on ``loop``, which the caller stops, or on one of their own."""
+        """Allow pages to connect.
+
+        Args:
+            loop: an event loop to run them on, which the caller stops; ``None``: pages get their own.
+
+        """
         with self._lock:
             self._loop = loop
             self._is_open = True
 
     def service(self) -> PageService:
-        """What pages share, running.
+        """The running service that pages share.
 
         Raises:
             UnavailableError: the server is closed, or not open yet.
@@ -53,13 +58,13 @@ class Pages:
             if not self._is_open:
                 raise UnavailableError("The server is starting; connect again later.")
             if self._service is None:
-                from barrage_server.server.web.service import PageService  # which a server may never need
+                from barrage_server.server.web.service import PageService  # a server may never need it
 
                 self._service = PageService(self._server_state, self._loop)
             return self._service
 
     def close(self) -> None:
-        """End it. Pages must have left before, or are cut off. May be called again."""
+        """End the service; pages that are still open are cut off. May be called again."""
         with self._lock:
             self._is_closed = True
             service = self._service

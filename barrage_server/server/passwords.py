@@ -1,4 +1,7 @@
-"""Passwords against their Argon2 hashes. Checking one takes tens of milliseconds and megabytes, on purpose."""
+"""Checks of passwords against Argon2 hashes.
+
+A check takes tens of milliseconds and megabytes, by design of the hash.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,19 @@ from barrage_server.extras import missing_extra
 __all__ = ["Passwords"]
 
 _AT_A_TIME: Final = 2
-"""Hashes computed at a time: each takes a processor and, by default, 64 MiB."""
+"""Most hashes computed at a time: each takes a processor and, by default, 64 MiB."""
 _WAITING: Final = 64
-"""Callers that may wait for their turn; further ones are refused."""
+"""Most callers that wait for a check; further ones are refused."""
 _KEPT: Final = 10_000
-"""Passwords remembered as right."""
+"""Most cached results of successful checks."""
 _KEPT_SECONDS: Final = 300.0
 _MOST_BYTES: Final = 1 << 10
 
 
 class Passwords:
-    """Checks passwords, and remembers the right ones for some minutes. Methods may be called from any thread.
+    """Checks passwords, and caches successful checks for some minutes.
+
+    Methods may be called from any thread.
 
     Args:
         clock: a monotonic clock, in seconds.
@@ -44,7 +49,7 @@ class Passwords:
         self._argon2: Final = argon2
         self._hasher: Final = argon2.PasswordHasher()
         self._clock = clock
-        self._key = secrets.token_bytes(32)  # digests of passwords mean nothing outside of this process
+        self._key = secrets.token_bytes(32)  # so that digests of passwords are useless outside of this process
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, float] = OrderedDict()
         self._turns = threading.BoundedSemaphore(_AT_A_TIME)
@@ -52,10 +57,10 @@ class Passwords:
         self._decoy = ""
 
     def expect(self, hashes: Sequence[str]) -> None:
-        """Take these hashes as examples: a password of an unknown user takes as long as one of theirs.
+        """Make the check for an unknown user as slow as the slowest of these hashes.
 
         Raises:
-            InvalidRequestError: one is no Argon2 hash.
+            InvalidRequestError: one of them is not an Argon2 hash.
 
         """
         found = []
@@ -70,17 +75,19 @@ class Passwords:
         self._decoy = self._argon2.PasswordHasher.from_parameters(slowest).hash(secrets.token_hex(16))
 
     def is_known(self, user: str, password: str, encoded: str) -> bool:
-        """Whether the password was found right lately."""
+        """Whether the cache has a successful check of the password."""
         digest = self._digest(user, password, encoded)
         with self._lock:
             until = self._known.get(digest)
             return until is not None and self._clock() < until
 
     def verify(self, user: str, password: str, encoded: str | None) -> bool:
-        """Whether the password fits its hash; for ``None``, an unknown user, False after the same time.
+        """Whether the password fits its hash.
+
+        For ``None``, the hash of an unknown user: False, after the time of a check.
 
         Raises:
-            LimitError: too many callers wait for theirs.
+            LimitError: too many callers wait for a check.
 
         """
         if len(password) > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""The actions about plans: compute tables, let them go, give one a name, and list the functions of formulas."""
+"""The actions about plans: operate, release, bind, and functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["bind", "flight_schema", "functions", "operate", "release"]
 def operate(server_state: ServerState, principal: Principal, body: bytes, is_gone: Callable[[], bool]) -> bytes:
     """Compute a plan, and keep its outputs for the caller."""
     outcomes = compute(server_state, principal, plan_from_json(body), is_gone)
-    if is_gone():  # what was computed for it is let go
+    if is_gone():  # nothing is kept for it
         raise UnavailableError("The caller has gone.")
     leases = server_state.leases
     tickets = iter(leases.keep(principal, [one for one in outcomes if isinstance(one, Table)]))
@@ -49,7 +49,7 @@ def operate(server_state: ServerState, principal: Principal, body: bytes, is_gon
 
 
 def release(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
-    """Let results go."""
+    """Release results."""
     tickets = ReleaseRequest.from_json(body).tickets
     return ReleaseResult(server_state.leases.release(principal, tickets)).to_json()
 
@@ -69,12 +69,12 @@ def bind(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
         raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
     with server_state.making(principal) as check_new:
         check_new({name: table.schema})
-        catalog.add(alias(table, name), name)  # the result itself may have other users, and is seen as its inputs are
+        catalog.add(alias(table, name), name)  # the result itself may have other users, with rights on its inputs
     return json_bytes({})
 
 
-def functions(server_state: ServerState, _principal: Principal, _body: bytes) -> bytes:
-    """The registered functions."""
+def functions(server_state: ServerState) -> bytes:
+    """The registered functions that formulas may name."""
     registered = server_state.catalog.graph.functions
     found = [function for name in registered.names if (function := registered.function_of(name)) is not None]
     listed = [FunctionSignature(one.name, one.kind, str(one.returns)) for one in found]
@@ -82,5 +82,5 @@ def functions(server_state: ServerState, _principal: Principal, _body: bytes) ->
 
 
 def flight_schema(table: Table) -> pa.Schema:
-    """The schema of a table as clients of Arrow Flight get it."""
+    """The schema of a table for clients of Arrow Flight."""
     return barrage_schema(table.schema, attributes=table.attributes, key_columns=table.key_columns)

@@ -1,4 +1,4 @@
-"""Plans of clients: their tables computed, and the tables of tickets that stand for results."""
+"""Plans of clients: the tables they compute, and the tables of their tickets."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from barrage_server.wire.tickets import PlanTicket, ResultTicket, name_of_ticket
 __all__ = ["compute", "compute_from", "computed_table", "table_of_ticket"]
 
 _SHOWN: Final = 200
-"""Characters of the names of tables that the log has of a plan."""
+"""Most characters of the names of a plan's tables in the log."""
 
 _GONE: Final = "The caller has gone, or the server is shutting down."
 
 IsGone = Callable[[], bool]
-"""Whether the caller has gone, so that nothing need be computed for it."""
+"""Whether the caller has gone, which stops the computation."""
 Outcome = Table | BarrageError
 
 
 def compute(server_state: ServerState, principal: Principal, plan: Plan, is_gone: IsGone) -> list[Outcome]:
-    """The outputs of a plan: for each a table, or the error of the operation that failed.
+    """The outputs of a plan: tables, or errors of the operations that failed.
 
-    Takes as long as reading the tables. What no output is computed from is not computed.
+    Reads the tables. Operations on which no output depends are not computed.
 
     Raises:
         UnavailableError: the caller has gone, or the server is shutting down.
@@ -45,7 +45,7 @@ def compute(server_state: ServerState, principal: Principal, plan: Plan, is_gone
     fewer = filters_together(plan)
     outcomes = _outcomes(server_state, principal, fewer, is_gone)
     if fewer is not plan and any(isinstance(outcome, BarrageError) for outcome in outcomes):
-        # the text of the error is to name the operation that the caller has written
+        # without fusing, so that the text of the error names the operation that the caller wrote
         outcomes = _outcomes(server_state, principal, plan, is_gone)
     return outcomes
 
@@ -64,7 +64,7 @@ def _outcomes(server_state: ServerState, principal: Principal, plan: Plan, is_go
 def compute_from(
     server_state: ServerState, principal: Principal, table: Table, operations: Iterable[Operation], is_gone: IsGone
 ) -> Table:
-    """The result of operations on a table that ``principal`` was given, each on the result of the one before.
+    """The result of a chain of operations on a table that ``principal`` holds.
 
     Raises:
         BarrageError: the error of the operation that failed.
@@ -95,14 +95,14 @@ def _outcome(
     before: dict[int, Outcome],
     is_gone: IsGone,
 ) -> Outcome:
-    """The result of one operation, or why there is none. An error begins with the operation that failed."""
+    """The result of one operation, or an error whose text names the failed operation."""
     step = plan.steps[number]
     for source in step.inputs:
         if isinstance(source, Result) and isinstance(failed := before[source.step], BarrageError):
             return failed
     try:
         return _result(server_state, principal, step, before, is_gone)
-    except Exception as error:  # a fault of one operation must not keep the others from being told
+    except Exception as error:  # a fault of one operation must not stop the others
         safe = safe_error(error, f"the operation '{step.operation.verb}'", principal.name)
         if len(plan.steps) == 1:
             return safe
@@ -137,8 +137,9 @@ def table_of_ticket(server_state: ServerState, principal: Principal, ticket: Res
     """The result that is kept for ``principal`` under a ticket; its lease is renewed.
 
     Raises:
-        UnknownTableError: there is none, a table that it shows was dropped, or the caller has no right on it any more.
-        ForbiddenError, UnavailableError: it may not read these any more, or sees another part of them.
+        UnknownTableError: there is no result, or one of its tables was dropped, or the caller has no right on such a
+            table any more.
+        ForbiddenError, UnavailableError: the caller may not read its tables any more, or sees another part of one.
 
     """
     table = server_state.leases.get(principal, ticket.text)
@@ -156,10 +157,10 @@ def table_of_ticket(server_state: ServerState, principal: Principal, ticket: Res
 def computed_table(
     server_state: ServerState, principal: Principal, ticket: ResultTicket | PlanTicket, is_gone: IsGone
 ) -> Table:
-    """The table of a ticket that stands for a result: one that is kept, or one that is computed for the call.
+    """The table of a ticket: a kept result, or the output of a plan computed now.
 
     Raises what :func:`table_of_ticket` does, and:
-        InvalidRequestError: it is no plan, or one with several outputs.
+        InvalidRequestError: the ticket is not a plan, or its plan has several outputs.
         BarrageError: the error of the operation that failed.
 
     """

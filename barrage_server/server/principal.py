@@ -1,4 +1,4 @@
-"""Who makes a call: a name, roles, and an end."""
+"""The principal of a call: a name, roles, and an expiry."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["ANONYMOUS", "OPEN", "SHARED", "UNAUTHENTICATED", "Principal"]
 
 ANONYMOUS: Final = "anonymous"
 OPEN: Final = "open"
-"""Kind of the credentials of callers that are accepted with any."""
+"""Kind of credentials on a server that accepts every caller."""
 SHARED: Final = "shared"
-"""Kind of a token that many callers have."""
+"""Kind of a token that callers share."""
 _NAMESPACES: Final = {
     "token": "file",
     "password": "file",
@@ -24,7 +24,7 @@ _NAMESPACES: Final = {
     "any certificate": "certificate",
     "key": "web",
 }
-"""Where names come from, by the kind of credentials: two callers of one name and namespace are one principal."""
+"""Namespace of names, by kind of credentials: callers with the same name and namespace are one principal."""
 
 
 @public
@@ -35,10 +35,10 @@ class Principal:
     Attributes:
         name: its name, in logs and statistics.
         roles: names of its roles. Unknown ones grant nothing.
-        expires: Unix time in seconds from which its credentials are invalid; ``None``: no end. Its streams and sessions
-            end then.
-        credential: identifies the credentials it came with, as ``kind:id``, so that their revocation ends its streams.
-            Not secret; left empty by functions that are passed as ``token=``.
+        expires: Unix time in seconds at which its credentials expire, and its streams and sessions end; ``None``:
+            never.
+        credential: identifies the caller's credentials, as ``kind:id``, so that their revocation ends its streams. Not
+            secret; left empty by functions that are passed as ``token=``.
 
     >>> Principal("desk-7", roles=["trader"])
 
@@ -57,15 +57,15 @@ class Principal:
 
     @property
     def role_names(self) -> frozenset[str]:
-        """Its roles, as a set."""
+        """The names of its roles, as a set."""
         assert isinstance(self.roles, frozenset)
         return self.roles
 
     @property
     def identity(self) -> str:
-        """What distinguishes it from other principals, also after it was given new credentials.
+        """Distinguishes it from other principals, whatever its present credentials.
 
-        Callers of an open server, and those with a shared token, choose their names: all of them are one.
+        Callers of an open server, and callers with a shared token, choose their names: all of them are one.
         """
         kind = self.credential.partition(":")[0]
         if kind in (OPEN, SHARED):
@@ -74,11 +74,11 @@ class Principal:
 
     @property
     def owner(self) -> str:
-        """:attr:`identity`; empty on an open server, where the names of publishers belong to no caller."""
+        """:attr:`identity`; empty on an open server, where names belong to no caller."""
         return "" if self.identity == OPEN else self.identity
 
     def is_expired(self, now: float) -> bool:
-        """Whether it has ended at the Unix time ``now``."""
+        """Whether its credentials have expired at the Unix time ``now``."""
         return self.expires is not None and now >= self.expires
 
 

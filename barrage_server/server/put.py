@@ -1,4 +1,4 @@
-"""What the rows of a DoPut are for: rows for a table, rows to be staged, or a ticking publication."""
+"""The three kinds of DoPut: rows for a table, staged rows, ticking publications."""
 
 from __future__ import annotations
 
@@ -49,7 +49,12 @@ _BROKE_OFF: Final = "The staged batch broke off before its end; it is dropped. S
 
 
 def take_put(server_state: ServerState, source: UploadSource) -> None:
-    """Run one ``DoPut`` to its end. Raises the error for the client; nothing is applied then."""
+    """Run one ``DoPut`` to its end.
+
+    Raises:
+        BarrageError: the error for the client. No rows of a plain or staged put are applied then.
+
+    """
     upload = UploadStream(server_state, source)
     with upload.admitted():
         messages, descriptor = upload.messages(), source.descriptor
@@ -64,7 +69,7 @@ def take_put(server_state: ServerState, source: UploadSource) -> None:
 
 
 def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message]) -> None:
-    """Rows that are applied when all of them are there."""
+    """Apply rows after all of them have arrived."""
     server_state, name = upload.server_state, _name(upload.source.descriptor)
     note(table=name)
     upload.aims_at(name)
@@ -88,7 +93,7 @@ def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message
 
 
 def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
-    """Rows that wait for a commit."""
+    """Stage rows for a later commit."""
     server_state, ends = upload.server_state, list[StageEnd]()
     limit = server_state.limits.staging.entry_bytes
     token: str | None = None
@@ -125,7 +130,7 @@ def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
 
 
 def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Message]) -> None:
-    """Updates that are applied as they come."""
+    """Apply updates as they arrive."""
     request = decode_message(app_metadata)
     if not isinstance(request, PublicationRequest):
         raise InvalidRequestError(f"DoPut takes publication requests, not {type(request).__name__}.")
@@ -159,7 +164,7 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
                 table = _apply(upload, name, reader.schema, table, message)
                 updates += 1
                 upload.server_state.counters.published("update", message.metadata.included_rows.size)
-                if updates == 1:  # the publisher may now tell others that the table is there
+                if updates == 1:  # tells the publisher that the table exists now
                     reply()
     note(step=-1 if table is None else table.version.step)
     logger.info("%s published %s of %s", upload.peer, count(updates, "updates"), name)
@@ -207,7 +212,7 @@ def _staged_rows(
 
 
 def _options(schema: pa.Schema, app_metadata: bytes | None) -> PutOptions:
-    """The options of the publisher; other app_metadata is the publisher's own."""
+    """The options in the app_metadata or the schema; other app_metadata is ignored."""
     if (
         app_metadata is not None
         and app_metadata.lstrip()[:1] == b"{"

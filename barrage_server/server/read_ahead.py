@@ -1,4 +1,4 @@
-"""Reading the next item on another thread while this one is used."""
+"""Reading of the next item on another thread while the present one is used."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Item = TypeVar("Item")
 
 
 def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The items in their order, ``None`` excepted; each is taken while the caller works on the one before.
+    """The items up to the first ``None``, each read while the last one is used.
 
-    It pays where taking one releases the interpreter lock, as Arrow does while it decodes.
+    It pays where reading an item releases the interpreter lock, as Arrow does while it decodes.
 
     Raises:
         LimitError: the process can start no thread.
-        Exception: what taking an item raises.
+        Exception: any error of reading an item.
 
     """
     worker = Workers(1, "barrage-read-ahead")

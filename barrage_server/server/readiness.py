@@ -14,9 +14,10 @@ _STOPPING: Final = "stopping"
 
 
 class Readiness:
-    """The state that ``/ready`` shows. A server starts, serves, and stops; while it serves, work may hold it back.
+    """The state that ``/ready`` shows: the phase of the server, and holds.
 
-    Methods may be called from any thread.
+    A server starts, serves and stops; while it serves, a hold makes it not ready. Methods may be called from any
+    thread.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class Readiness:
 
     @property
     def reason(self) -> str | None:
-        """Why the server is not ready, in a few words; ``None`` when it is."""
+        """The reason why the server is not ready, in a few words; ``None`` when it is."""
         with self._lock:
             if self._phase == _STOPPING or not self._holds:
                 return self._phase
@@ -40,9 +41,9 @@ class Readiness:
 
     @contextmanager
     def holding(self, reason: str) -> Iterator[None]:
-        """Not ready while the ``with`` body runs, for this reason: ``"recovering"``.
+        """Be not ready while the ``with`` body runs, for a reason as ``"recovering"``.
 
-        It may begin before the server serves, and tells more than ``starting`` then.
+        Before the server serves, the reason is shown in place of ``starting``.
         """
         with self._lock:
             self._holds.append(reason)
@@ -53,12 +54,12 @@ class Readiness:
                 self._holds.remove(reason)
 
     def serve(self) -> None:
-        """The server serves from now on, unless it is stopping already."""
+        """Note that the server serves from now on, unless it is stopping already."""
         with self._lock:
             if self._phase == _STARTING:
                 self._phase = None
 
     def stop(self) -> None:
-        """The server stops. Nothing makes it ready again."""
+        """Note that the server stops, which cannot be undone."""
         with self._lock:
             self._phase = _STOPPING

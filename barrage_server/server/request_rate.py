@@ -1,4 +1,4 @@
-"""How many calls a principal, and all of them, may make in a second."""
+"""Bounds of the calls a second, of each principal and in total."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class _Bucket:
 
 
 class RequestRate:
-    """A token bucket for all calls, and one for those of each principal. Thread-safe.
+    """A token bucket for all calls, and one for the calls of each principal.
 
-    Callers of a server that accepts every caller have no bucket of their own: their names distinguish nothing.
+    On a server that accepts every caller, principals have no buckets, because names distinguish nothing. Methods may be
+    called from any thread.
 
     Args:
         per_second: calls of one principal a second; at least one.
@@ -52,7 +53,7 @@ class RequestRate:
         self._total = _Bucket(total_per_second, clock())
 
     def admit(self, principal: Principal) -> None:
-        """Count a call, unless there were too many: LimitError."""
+        """Count a call; LimitError when there were too many."""
         owner = principal.owner
         with self._lock:
             now = self._clock()

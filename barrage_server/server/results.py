@@ -1,4 +1,4 @@
-"""The tables that clients have the server compute: made, bounded, and measured."""
+"""Tables that the server computes for clients: made, bounded, and measured."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ logger = logging.getLogger("barrage_server.server")
 
 _MOST_TIME_TABLES: Final = 500
 _LEAST_PERIOD: Final = 100_000
-"""Nanoseconds, of a time table that a client asks for."""
+"""Least period of a client's time table, in nanoseconds."""
 _REST_SHARE: Final = 50
-"""The time of a look at all results, multiplied, that passes before the next one."""
+"""Pause between two measurements of all results, as a multiple of the time that the last one took."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Who asked for a result first, and by what operation."""
+    """The first caller that asked for a result, and the operation."""
 
     owner: str
     user: str
@@ -56,7 +56,7 @@ class _Start:
 
 
 class _Usage:
-    """Results in number and bytes: those of each caller, and all."""
+    """Number and bytes of results, of each caller and in total."""
 
     def __init__(self) -> None:
         self.tables = CallerCounts()
@@ -65,26 +65,27 @@ class _Usage:
         self.total_bytes = 0
 
     def add(self, owner: str, nbytes: int, tables: int = 1) -> None:
-        """Count one more."""
+        """Count one more result."""
         self.tables.add(owner, tables)
         self.nbytes.add(owner, nbytes)
         self.total_tables += tables
         self.total_bytes += nbytes
 
     def remove(self, owner: str, nbytes: int) -> None:
-        """Count one less."""
+        """Count one result less."""
         self.add(owner, -nbytes, -1)
 
 
 class Results:
-    """Computes operations for clients, within limits. Methods may be called from any thread.
+    """Computes operations for clients, within limits.
 
-    A result is held by those who use it: exports, leases, streams, names of the catalog, and results of it.
+    A result lives as long as it is used: by an export, a lease, a stream, a name of the catalog, or another result.
+    Methods may be called from any thread.
 
     Args:
         graph: the graph of all tables.
-        private: takes the results in.
-        limits: those of the server.
+        private: records the results and their inputs.
+        limits: the limits of the server.
 
     """
 
@@ -106,16 +107,18 @@ class Results:
         inputs: Sequence[Table],
         is_gone: Callable[[], bool] = lambda: False,
     ) -> Table:
-        """The result of an operation on tables that ``principal`` was given. Takes as long as reading them.
+        """The result of an operation on tables that ``principal`` holds.
+
+        Reads the tables.
 
         Args:
             principal: the caller.
-            operation: what is computed.
+            operation: the operation.
             inputs: the tables.
-            is_gone: whether the caller has gone, so that the rest need not be done.
+            is_gone: returns whether the caller has gone, which stops the computation.
 
         Raises:
-            UnknownTableError, ForbiddenError, UnavailableError: it may not, or not any more, read an input.
+            UnknownTableError, ForbiddenError, UnavailableError: the caller may not read an input, or not any more.
             InvalidRequestError, UnknownColumnError: the operation does not fit its inputs.
             LimitError: there are too many results, or this one would be too large.
             TableFailedError: an input has failed.
@@ -150,7 +153,7 @@ class Results:
                 return result
             self._check_state(result)
             with self._lock:
-                if result not in self._made:  # an equal operation gives the same table
+                if result not in self._made:  # equal operations return the same table
                     self._private.add(result, inputs)
                     self._made[result] = _Origin(principal.owner, principal.name, operation.verb)
                     self._usage.add(principal.owner, result.state_bytes)
@@ -169,7 +172,7 @@ class Results:
         return derived
 
     def _check_time_tables(self) -> None:
-        """Raise LimitError when there are as many time tables as clients may have: each takes time in each cycle."""
+        """Raise LimitError at the most time tables: each of them costs every cycle."""
         with self._lock:
             there = sum(origin.verb == TimeTable.verb for origin in self._made.values())
         if there >= _MOST_TIME_TABLES:
@@ -187,7 +190,7 @@ class Results:
 
     @contextmanager
     def _admitted(self, principal: Principal, nbytes: int) -> Iterator[None]:
-        """Count a start that takes about ``nbytes`` during the ``with`` body; LimitError when that is too much."""
+        """Count a result of about ``nbytes`` during the ``with`` body, or LimitError."""
         if nbytes > self._limits.result_bytes:
             raise LimitError(
                 f"The result would take about {_mib(nbytes)}, and one table that is computed for a client may take "
@@ -195,7 +198,7 @@ class Results:
             )
         start = _Start(principal.owner, nbytes)
         with self._lock:
-            if self._refusal(principal, nbytes):  # what was released since the last look counts no more
+            if self._refusal(principal, nbytes):  # some results may have been released since the last measurement
                 self._measure()
             refusal = self._refusal(principal, nbytes)
             if refusal:
@@ -210,7 +213,7 @@ class Results:
                 self._usage.remove(principal.owner, nbytes)
 
     def _refusal(self, principal: Principal, nbytes: int) -> str:
-        """Why there may be no further result of that size; empty when there may be."""
+        """The reason to refuse a further result of that size; empty without one."""
         owner, limits, usage = principal.owner, self._limits, self._usage
         if owner and usage.tables[owner] >= limits.results_per_caller:
             return (
@@ -237,7 +240,7 @@ class Results:
         return ""
 
     def _measure(self) -> dict[Table, int]:
-        """Count anew what there is; the bytes of each result."""
+        """Recount the usage of all results; return the bytes of each."""
         sizes = {table: table.state_bytes for table in self._made}
         self._usage = usage = _Usage()
         for table, nbytes in sizes.items():
@@ -249,7 +252,7 @@ class Results:
     def tidy(self, now: float) -> None:
         """Fail the results that have outgrown their limits.
 
-        To be called about once a second with the time of a clock, in seconds. Many results are looked at less often.
+        To be called about once a second with the time of a clock, in seconds. Many results are measured less often.
         """
         if now < self._rests_until:
             return
@@ -282,7 +285,7 @@ class Results:
             return len(self._made)
 
     def statistics(self) -> tuple[ResultStatistics, ...]:
-        """The figures of each result, the costliest first."""
+        """The figures of each result, in descending order of processor time."""
         with self._lock:
             made = list(self._made.items())
         found = [_figures(table, origin, self._private) for table, origin in made]

@@ -1,4 +1,4 @@
-"""Subscribers that come back: the lineage that they are told, and the points that they name."""
+"""Resumption of subscribers: the lineage of tables, and resume points in it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def new_era(step: int = 0) -> Era:
 
 
 class Resumption:
-    """What subscribers that come back are told and given. Methods may be called from any thread.
+    """The lineage of tables, and the resume points of returning subscribers.
 
-    The lineage of a table, as clients are told it, has two parts: the present era, and a digest of the identity of the
-    table and of the schema that the client sees. A table of the data directory has one identity in all eras; every
-    other table has a random one of its own. The digest tells nothing of other tables, such as their number.
+    The lineage of a table, as clients see it, has two parts: the present era, and a digest of the identity of the table
+    and of the schema that the client sees. A table of the data directory has one identity in all eras; every other
+    table has a random identity. The digest reveals nothing about other tables, such as their number. Methods may be
+    called from any thread.
 
     Args:
         history: the retained updates.
@@ -55,15 +56,15 @@ class Resumption:
         """Take over the lineage of a data directory.
 
         Args:
-            lineage: the starts with it, this one last.
-            directory: its identity, which clients are not told.
-            durable_id: a table's number in it.
+            lineage: the starts of servers with the directory, this one last.
+            directory: the directory's identity, which clients do not see.
+            durable_id: returns a table's number in the directory, or ``None``.
 
         """
         self.lineage, self._directory, self._durable_id = lineage, directory, durable_id
 
     def watch(self, table: Table) -> None:
-        """Keep the history of a table that is recovered, for its subscribers from before."""
+        """Keep the history of a recovered table, for its former subscribers."""
         self.history.watch(table, self._clock())
 
     def lineage_text(self, table: Table, schema: pa.Schema) -> str:
@@ -73,24 +74,24 @@ class Resumption:
         return f"{self.lineage.present.id}{_SEPARATOR}{digest.hexdigest()}"
 
     def join(self, table: Table) -> TableHistory:
-        """Keep the history of ``table`` for a subscriber that may come back, until :meth:`leave`."""
+        """Keep the history of ``table`` for a subscriber until :meth:`leave`."""
         return self.history.join(table, self._clock())
 
     def leave(self, history: TableHistory) -> None:
-        """The subscriber has left, and may come back."""
+        """Note that a subscriber has left, and may come back."""
         self.history.leave(history, self._clock())
 
     def resume(self, point: ResumePoint, lineage: str, history: TableHistory) -> UpdateNode | None:
         """The point of a subscriber as a node of the table's history.
 
         Args:
-            point: what it says; anything.
-            lineage: that of the table, for this subscriber.
+            point: the point that the subscriber sent, which may be wrong.
+            lineage: the lineage of the table for this subscriber.
             history: the retained updates of the table.
 
         Returns:
-            The node; ``None`` when the subscriber must have a snapshot: it followed another table, saw what a crash has
-            lost, or was away for too long.
+            The node; ``None`` when the subscriber must get a snapshot, because it followed another table, saw changes
+            that a crash has lost, or was away for too long.
 
         """
         era, _, table = point.lineage.partition(_SEPARATOR)

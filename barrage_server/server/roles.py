@@ -1,4 +1,4 @@
-"""Roles: rights on tables by patterns of names, and what of these tables they show."""
+"""Roles: rights on tables by patterns of names, and parts of tables to show."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ logger = logging.getLogger("barrage_server.server")
 
 @public
 class Right(StrEnum):
-    """What a role may allow on the tables that it names. Any of them lets one see columns and size of a table."""
+    """A right of a role on its tables. Every right includes seeing columns and size."""
 
     LIST = "list"
     """See the table in listings and suggestions."""
     READ = "read"
     """Download, subscribe, take snapshots."""
     PUBLISH = "publish"
-    """Write rows, staged ones too, and ask for one's last batch."""
+    """Write rows, stage rows, and ask for one's last batch."""
     CREATE = "create"
     """Make a table of that name."""
     DROP = "drop"
     """Take the table away."""
     STATISTICS = "statistics"
-    """See its figures, those of its subscriptions, and the totals of the server."""
+    """See figures of the table and its subscriptions, and the totals of the server."""
 
 
 _SHOWING: Final = frozenset({Right.LIST, Right.READ})
@@ -51,15 +51,15 @@ class Role:
     """Rights on tables.
 
     Attributes:
-        tables: patterns that match whole names, upper and lower case as written: ``*`` is any text, ``?`` one
-            character, ``[abc]`` one of these.
-        rights: what is allowed on these tables, by name: ``list``, ``read``, ``publish``, ``create``, ``drop``,
-            ``statistics``. A role that shows a part of its tables has ``list`` and ``read`` only.
+        tables: case-sensitive patterns that match whole names: ``*`` matches any text, ``?`` one character, ``[abc]``
+            one of these characters.
+        rights: the rights on these tables: ``list``, ``read``, ``publish``, ``create``, ``drop``, ``statistics``. A
+            role that shows a part of its tables has ``list`` and ``read`` only.
         where: the rows that are shown: a condition such as ``"region == 'EU' and price < 100"``, or a function from
             record batches with all columns to one boolean per row, which must depend on the values alone. ``None``:
             all rows. A table that the condition does not fit is not shown at all.
-        columns: the names of the columns that are shown, as far as a table has them; ``None``: all. A table that has
-            none of them is not shown at all.
+        columns: the names of the columns that are shown, where a table has them; ``None``: all. A table that has none
+            of them is not shown at all.
 
     >>> Role(tables=["fx_*"], rights=["list", "read"], where="desk == 7", columns=["pair", "price"])
 
@@ -103,11 +103,11 @@ class Grant:
     """A role, compiled.
 
     Attributes:
-        role: its name.
-        matches: whether a name is one of its tables.
-        rights: what it allows.
-        restriction: what it shows of them; ``None``: everything.
-        is_everything: whether it allows all there is on every table.
+        role: the name of the role.
+        matches: returns a match if a name is the name of one of its tables.
+        rights: the rights on these tables.
+        restriction: the part of them that it shows; ``None``: whole tables.
+        is_everything: whether it grants every right on all tables.
 
     """
 
@@ -123,7 +123,7 @@ class Grant:
         self.is_everything: Final = "*" in role.tables and self.rights == frozenset(Right) and not self.restriction
 
     def misfit(self, schema: pa.Schema) -> str:
-        """Why nothing can be shown of a table with this schema; empty when something can."""
+        """The reason why nothing of a table with this schema is shown; empty without one."""
         try:
             if self.restriction is not None:
                 self.restriction.check(schema)
@@ -141,11 +141,11 @@ def _restriction(role: Role) -> Restriction | None:
 
 
 def combined(restrictions: Sequence[Restriction]) -> Restriction:
-    """What several restrictions show together: no value that none of them shows.
+    """The union of several restrictions: it shows no value that none of them shows.
 
-    Rows that one of them shows, if they show the same columns; columns that one of them shows, if they show the same
-    rows. Where they differ in both, rows of one and columns of another must not come together: the rows that one of
-    them shows, of the columns that all of them show, which may be none.
+    Restrictions with the same columns: the rows that any of them shows. With the same rows: the columns that any of
+    them shows. Otherwise the rows that any of them shows, but only the columns that all of them show, which may be
+    none: rows of one restriction must not be shown with columns of another one.
     """
     conditions = [restriction.conditions for restriction in restrictions]
     columns = [restriction.columns for restriction in restrictions]
@@ -166,7 +166,7 @@ def _union(columns: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 def checked_roles(roles: Mapping[str, Role] | None) -> dict[str, Role]:
-    """``roles``, or none; InvalidRequestError when they are anything else than roles by name."""
+    """``roles`` as a dictionary; InvalidRequestError unless they are roles by name."""
     if roles is None:
         return {}
     if not isinstance(roles, Mapping):
@@ -183,7 +183,7 @@ def compiled(roles: Mapping[str, Role] | None) -> dict[str, Grant]:
 
 
 def misfits(roles: Mapping[str, Role], table: str, schema: pa.Schema) -> list[tuple[str, str]]:
-    """The roles whose conditions or columns a table of that name and schema does not have, and why."""
+    """The roles that match a table's name but do not fit its schema, with reasons."""
     found = []
     for name, grant in compiled(roles).items():
         if grant.matches(table) and (reason := grant.misfit(schema)):
@@ -192,11 +192,11 @@ def misfits(roles: Mapping[str, Role], table: str, schema: pa.Schema) -> list[tu
 
 
 def log_unknown_columns(roles: Mapping[str, Role], schemas: Mapping[str, pa.Schema]) -> None:
-    """Warn of columns that a role shows and that none of its tables has: they may be misspelt.
+    """Warn of columns of a role that none of its tables has: they may be misspelt.
 
     Args:
         roles: the roles by name.
-        schemas: the tables that there are, by name. A role that matches none of them, or fits none, is left out.
+        schemas: the schemas of all tables, by name. A role that matches no table, or fits none, is left out.
 
     """
     for name, grant in compiled(roles).items():

@@ -1,4 +1,4 @@
-"""What all calls of one server share."""
+"""The state that all calls of one server share."""
 
 from __future__ import annotations
 
@@ -41,33 +41,33 @@ __all__ = ["ServerState"]
 
 @dataclass(slots=True)
 class ServerState:
-    """The state shared by all endpoints: tables, staged batches, open streams. Independent of Flight.
+    """The state shared by all endpoints, independent of Flight.
 
     Attributes:
         catalog: tables by name.
-        access: what principals may see and do: calls look tables up there.
-        authentication: credentials, and whether they still hold.
-        resumption: subscribers that come back.
+        access: what principals may see and do; calls look tables up there.
+        authentication: checks credentials, and whether they still hold.
+        resumption: the points from which returning subscribers resume.
         staging: batches that wait for their commit.
-        ledger: last batches of publishers.
+        ledger: the last batch of each publisher.
         committer: turns staged batches into deltas.
         followers: tables with subscribers.
         dispatcher: the threads that serve subscriptions.
-        streams: open long calls.
+        streams: open streams.
         checks: threads that check uploads while they arrive.
         limits: the limits of the server.
         drop: drops a table and ends its streams.
         statistics: the current statistics.
         durability: the data directory; ``None`` without.
-        counters: what publishers have done.
+        counters: batches and rows published since the start.
         clock: a monotonic clock, in seconds.
-        request_rate: the calls of each principal, and of all.
+        request_rate: bounds the calls of each principal, and of all principals.
         made_tables: the tables that clients have made.
         private: the tables without a name in the catalog.
-        results: the tables that are computed for clients.
-        export_counts: the tables that clients hold by number or ticket.
+        results: computes tables for clients.
+        export_counts: numbers of tables that clients hold by export or ticket.
         leases: the results that are kept for clients of Arrow Flight.
-        pages: the pages that look at tables.
+        pages: the open pages of browsers and notebooks.
         has_console: whether callers with every right may run scripts.
         wall_clock: the time of day, in seconds since 1970.
 
@@ -116,8 +116,10 @@ class ServerState:
     def making(self, principal: Principal) -> Iterator[CheckNew]:
         """Let ``principal`` make tables during the ``with`` body.
 
-        What this gives is called right before, with the schemas of the tables, which are not there, by name. It raises
-        ForbiddenError when the caller lacks the right, and LimitError when there are too many tables, or columns.
+        Yields:
+            A check to call right before, with the schemas of the new tables by name. It raises ForbiddenError when the
+            principal lacks the right to create one, and LimitError for too many tables or columns.
+
         """
         with self.made_tables.making(principal) as admit:
 
@@ -129,7 +131,7 @@ class ServerState:
             yield check_new
 
     def end_disallowed(self) -> None:
-        """End the streams whose credentials have expired or were revoked, and those that roles no longer allow."""
+        """End streams whose credentials no longer hold, or that roles no longer allow."""
         for stream in self.streams.open():
             try:
                 self.authentication.check(stream.principal)

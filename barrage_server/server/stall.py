@@ -1,4 +1,4 @@
-"""When a client holds things up: one policy for the streams of all endpoints."""
+"""Time-outs for the actions of clients, for streams at any endpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Awaited", "StallWatch"]
 
 
 class Awaited(Enum):
-    """The awaited action of a client. The value is the log's text after a time-out, with the seconds."""
+    """The awaited action of a client; the value is the log's text after a time-out."""
 
     TAKE = "the client did not take a message for {:.1f} s"
     SEND = "nothing was sent for {:.1f} s"
@@ -18,10 +18,10 @@ class Awaited(Enum):
 
 
 class StallWatch:
-    """The awaited action of a client, since when, and its time-out. Thread-safe.
+    """The awaited action of a client, with its start and its time-out.
 
-    A client that reads slowly only falls behind. One that does not act within the time of
-    :class:`~barrage_server.server.limits.Limits` loses its connection.
+    A client that reads slowly only falls behind. A client that does not act within the time of
+    :class:`~barrage_server.server.limits.Limits` loses its connection. Methods may be called from any thread.
 
     Args:
         clock: a monotonic clock, in seconds.
@@ -36,27 +36,27 @@ class StallWatch:
 
     @property
     def taking_since(self) -> float | None:
-        """Since when a message waits to be taken; ``None`` when none does."""
+        """The time since which a message waits to be taken; ``None`` if none does."""
         awaited = self._awaited
         return awaited[1] if awaited is not None and awaited[0] is Awaited.TAKE else None
 
     @property
     def awaited(self) -> tuple[Awaited, float] | None:
-        """The awaited action, and since when; ``None`` when nothing is waited for."""
+        """The awaited action and the time since when; ``None`` without one."""
         awaited = self._awaited
         return None if awaited is None else awaited[:2]
 
     def expect(self, what: Awaited, seconds: float) -> None:
-        """The client is to do ``what`` within ``seconds`` from now."""
+        """Await ``what`` of the client within ``seconds`` from now."""
         self._awaited = (what, self._clock(), seconds)
 
     def rest(self) -> None:
-        """Nothing is waited for."""
+        """Await nothing."""
         self._awaited = None
 
     @contextmanager
     def taking(self, seconds: float) -> Iterator[None]:
-        """The client is to take, within ``seconds``, what the ``with`` body sends."""
+        """Await that the client takes, within ``seconds``, what the ``with`` body sends."""
         self.expect(Awaited.TAKE, seconds)
         try:
             yield
@@ -64,7 +64,7 @@ class StallWatch:
             self._awaited = None
 
     def overdue(self, now: float) -> str | None:
-        """Why the connection should be ended at ``now``, for the log; ``None`` when all is well. Changes nothing."""
+        """The reason to end the connection at ``now``, for the log; ``None`` without one."""
         awaited = self._awaited
         if awaited is None:
             return None

@@ -19,9 +19,9 @@ class TableStatistics:
     """One table.
 
     Attributes:
-        name: what clients call it.
-        kind: ``append``, ``ring``, ``blink``, ``keyed`` or ``replaced``, as publishers name it; ``replica`` of a table
-            that follows another, ``derived`` of one that is computed.
+        name: its name.
+        kind: ``append``, ``ring``, ``blink``, ``keyed`` or ``replaced``, as publishers name it; ``replica`` for a table
+            that follows another, ``derived`` for a computed table.
         rows: rows in the current version.
         nbytes: bytes of storage for its columns.
         step: the cycle that changed it last.
@@ -50,15 +50,15 @@ class SubscriptionGauges:
         rows: number of rows with values in them.
         nbytes: Arrow bytes passed to Flight for it.
         batches: number of record batches passed to Flight for it.
-        sent_step: the cycle up to which the client has been sent everything; -1 before the first snapshot is complete.
-        behind: cycles since then.
+        sent_step: the last cycle whose changes were sent to the client; -1 before the first snapshot is complete.
+        behind: number of cycles since then.
         interval_ms: its update interval, in milliseconds.
         viewport_rows: rows in its window; ``None`` for a full subscription.
         columns: number of its columns.
         writing_seconds: seconds of the present write so far; 0 without one.
         open_seconds: seconds since the stream was opened.
-        rests: whether nothing is made for it now: its client has paused it, or has as many updates to read or to paint
-            as it takes at a time. So does a page that is hidden or out of view.
+        rests: whether the server makes no updates for it now, because its client has paused it (as does a hidden page),
+            or has as many unread updates as it takes at a time.
 
     """
 
@@ -92,10 +92,11 @@ class StreamGauges:
         table: the table's name; ``None`` before the client has named one.
         request_id: the id of the call in the log.
         open_seconds: seconds since the stream was opened.
-        awaited: what the server waits for: ``take`` (a message), ``send`` (one), ``hang_up``; ``None`` for nothing.
-        awaited_seconds: seconds that it has waited; 0 when it waits for nothing.
+        awaited: the client's action that the server waits for: ``take`` a message, ``send`` one, ``hang_up``; ``None``
+            if it waits for none.
+        awaited_seconds: seconds that it has waited; 0 if it does not wait.
         messages: number of messages with rows: sent, or received by an upload.
-        nbytes: their Arrow bytes.
+        nbytes: Arrow bytes of these messages.
 
     """
 
@@ -119,14 +120,14 @@ class ResultStatistics:
     Attributes:
         name: its name in messages and logs.
         operation: the name of the method that makes it, such as ``where``.
-        user: who asked for it first.
-        tables: the names of the tables of the server that it is computed from.
+        user: the name of the first caller that asked for it.
+        tables: the names of the server's tables from which it is computed.
         rows: rows in the current version.
-        state_bytes: bytes of its own storage, that of the tables that it is computed from not included.
-        cycles: how often it has followed a change; 0 of one that cannot change.
-        changed_rows: rows that were added, removed and modified then.
-        seconds: processor time that this took.
-        failed: whether it follows no more, because a cycle of it failed.
+        state_bytes: bytes of its own storage, without the storage of its inputs.
+        cycles: number of cycles in which it changed; 0 for a table that cannot change.
+        changed_rows: rows added, removed and modified in these cycles.
+        seconds: processor time of these cycles.
+        failed: whether it has failed in a cycle, and does not change any more.
 
     """
 
@@ -148,22 +149,22 @@ class ServerStatistics:
     """The whole server.
 
     Attributes:
-        uptime_seconds: since it was made.
+        uptime_seconds: seconds since the server was made.
         step: the update graph's logical clock.
         tables: one entry per table, by name.
         subscriptions: one entry per open subscription stream.
-        uploads: ``DoPut`` streams that are open.
-        downloads: ``DoGet`` streams that are open.
-        evicted: connections that were ended because their client took or sent nothing for too long.
+        uploads: number of open ``DoPut`` streams.
+        downloads: number of open ``DoGet`` streams.
+        evicted: number of connections ended because their client read or sent nothing for too long.
         writer_threads: number of threads that serve subscriptions now.
-        staging: what is staged.
-        sessions: sessions of Deephaven clients.
-        exports: tables that those sessions hold by number, and results of plans that are kept for other clients.
+        staging: figures of staged batches.
+        sessions: number of sessions of Deephaven clients.
+        exports: number of tables that these sessions hold by number, and of results kept for other clients.
         commits: entries of the ledger: (publisher, table, last batch).
-        streams: one entry per open stream of any kind, the subscriptions too.
-        retained_bytes: bytes of the updates that are retained for subscribers that come back, about.
-        results: the tables that are computed for clients, the costliest first.
-        followed: one entry per table that follows one of another server, by name.
+        streams: one entry per open stream of any kind, subscriptions included.
+        retained_bytes: approximate bytes of the updates that are retained for returning subscribers.
+        results: one entry per table computed for clients, in descending order of processor time.
+        followed: one entry per table that follows a table of another server, by name.
 
     """
 
@@ -185,7 +186,7 @@ class ServerStatistics:
     followed: tuple[FollowedStatistics, ...] = ()
 
     def of_tables(self, allowed: Callable[[str], bool]) -> Self:
-        """Without the entries of other tables than those whose names are ``allowed``."""
+        """The statistics without entries of tables whose names are not ``allowed``."""
         return replace(
             self,
             tables=tuple(entry for entry in self.tables if allowed(entry.name)),

@@ -1,7 +1,7 @@
-"""Calls without credentials at the ports that gRPC serves: counted by address; beyond a bound their connections end.
+"""Bounds of calls without credentials, by address, at the ports that gRPC serves.
 
-gRPC hands each call to the event loop one by one, also those that their caller has reset. A caller that opens and
-resets calls as fast as it can would have thousands wait there, before the calls of others.
+gRPC hands every call to the event loop, even after its caller has reset it. A caller that opens and resets calls as
+fast as it can would queue thousands of them there, before the calls of others.
 """
 
 from __future__ import annotations
@@ -26,29 +26,30 @@ logger = logging.getLogger("barrage_server.server")
 _MOST_ADDRESSES: Final = 10_000
 _MOST_ENDED: Final = 10_000
 _REST: Final = 10
-"""The pause after ending connections, in multiples of the time that it took: a tenth of a core is spent on it."""
+"""Pause after ending connections, as a multiple of the time that it took: a tenth of a core."""
 _SHORTEST_REST: Final = 0.005
-"""Seconds that the pause has at least."""
+"""Least seconds of that pause."""
 _ENDED_SECONDS: Final = 2.0
-"""Seconds after the end of a connection for which its calls are refused unseen: they had come before the end."""
+"""Seconds after the end of a connection for which its calls, which arrived before, are refused unseen."""
 _ENDS: Final = Throttle(20, 1.0)
 
 
 class StrangerCalls:
-    """Admits calls without credentials, ``per_second`` of an address in a second, and as many at once. Thread-safe.
+    """Admits calls without credentials, by a token bucket for each address.
 
-    The connection of a call beyond that ends, and its other calls are refused without a look at them. Its address may
-    not connect for a while. Calls on a connection that has shown valid credentials are not counted.
+    The connection of a call beyond the bound ends, its other calls are refused unseen, and its address may not connect
+    for a while. Calls on a connection that has shown valid credentials are not counted. Methods may be called from any
+    thread.
 
     Args:
-        per_second: calls of one address a second; at least one.
-        is_known: whether the connection of a peer has shown valid credentials.
-        end: ends the connections to some peers, and lets no stranger of some addresses connect.
+        per_second: calls of one address a second, and as many at once; at least one.
+        is_known: returns whether the connection of a peer has shown valid credentials.
+        end: shuts the connections to some peers, and refuses strangers from some addresses.
         clock: a monotonic clock, in seconds.
         refused_seconds: seconds for which an address may not connect.
 
     Attributes:
-        refused: the number of calls that were not admitted, and of other calls on their connections.
+        refused: number of calls that were not admitted, and of other calls on their connections.
 
     """
 
@@ -67,24 +68,24 @@ class StrangerCalls:
         self._clock = clock
         self._refused_seconds = refused_seconds
         self._lock = threading.Lock()
-        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: calls left, and when
-        self._ended: OrderedDict[str, float] = OrderedDict()  # by peer: when
-        self._ending: set[str] = set()  # those whose connections are still there
-        self._refused: OrderedDict[str, float] = OrderedDict()  # addresses that may not connect: until when
+        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: calls left, and the time
+        self._ended: OrderedDict[str, float] = OrderedDict()  # by peer: the time of the end of its connection
+        self._ending: set[str] = set()  # peers whose connections have still to be shut
+        self._refused: OrderedDict[str, float] = OrderedDict()  # by refused address: the time until which it is
         self._worker = Workers(1, "barrage-ends")
         self._may_end = threading.Event()
         self._is_closed = False
 
     @property
     def refusal(self) -> str:
-        """What a caller is told whose call is not admitted."""
+        """The text of the error for a call that is not admitted."""
         return (
             f"There were more than {self._per_second:,} calls a second without credentials from your address "
             f"(stranger_calls_per_second). Show a token, or wait."
         )
 
     def has_ended(self, peer: str) -> bool:
-        """Whether the connection to ``peer`` has just been ended: a call that came over it counts as refused."""
+        """Whether the connection to ``peer`` has just been ended; counts a refused call."""
         when = self._ended.get(peer)
         if when is None or self._clock() - when >= _ENDED_SECONDS:
             return False
@@ -92,7 +93,7 @@ class StrangerCalls:
         return True
 
     def admit(self, peer: str) -> bool:
-        """Count a call without credentials; False when it is one too many, and its connection ends."""
+        """Count a call without credentials; False beyond the bound: its connection ends."""
         if self._is_known(peer):
             return True
         address = counted_address(peer)
@@ -124,7 +125,10 @@ class StrangerCalls:
         return False
 
     def tidy(self) -> None:
-        """Let addresses connect again whose time is over; to be called about once a second."""
+        """Let addresses connect again after their time.
+
+        To be called about once a second.
+        """
         with self._lock:
             if not self._refused:
                 return
@@ -140,19 +144,19 @@ class StrangerCalls:
     def _begin(self) -> None:
         try:
             self._worker.submit(self._end_all)
-        except (LimitError, UnavailableError):  # no thread: the next call over such a connection tries again
+        except (LimitError, UnavailableError):  # no thread: the next call on such a connection tries again
             with self._lock:
                 self._ending.clear()
 
     def _end_all(self) -> None:
-        """End connections until there are no more to end. Looking for them may take long, and so is done rarely."""
+        """Shut connections until none is left to shut, with a pause after each scan."""
         while not self._is_closed:
             began = time.perf_counter()
             with self._lock:
                 peers, addresses = set(self._ending), self._refused_addresses()
             try:
                 self._end(peers, addresses)
-            except Exception:  # the thread goes on to end others; a further call over one of these tries again
+            except Exception:  # a further call on one of these connections tries again
                 logger.exception("connections without credentials could not be ended")
             with self._lock:
                 self._ending -= peers
@@ -161,7 +165,7 @@ class StrangerCalls:
             self._may_end.wait(max(_SHORTEST_REST, _REST * (time.perf_counter() - began)))
 
     def _refused_addresses(self) -> Set[str]:
-        """The addresses that may not connect now. With the lock."""
+        """The addresses that may not connect now. To be called with the lock."""
         now = self._clock()
         while self._refused and next(iter(self._refused.values())) <= now:
             self._refused.popitem(last=False)

@@ -1,8 +1,8 @@
 """Limits for handshakes at the Flight endpoint without credentials.
 
-A handshake occupies a thread of Flight until the caller sends a message. Flight neither limits nor ends that, and does
-not give the peer. So handshakes without credentials are counted, and when one takes too long, all connections that are
-as old and have made no call with valid credentials are shut.
+A handshake occupies a thread of Flight until the caller sends a message. Flight neither limits nor ends it, and does
+not tell its peer. So handshakes without credentials are counted; when one takes too long, all connections of that age
+without a call with valid credentials are shut.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ __all__ = ["Strangers"]
 
 
 class Strangers:
-    """Counts handshakes of callers without credentials. Methods may be called from any thread.
+    """Counts handshakes of callers without credentials.
+
+    Methods may be called from any thread.
 
     Args:
-        handshakes: handshakes without credentials at a time.
-        seconds: most seconds of one.
-        shut_older: ends the connections without credentials that are as old as the given seconds, at the given time.
+        handshakes: most handshakes without credentials at a time.
+        seconds: most seconds of one handshake.
+        shut_older: shuts strangers by the age of their connections, in seconds, and the time.
 
     """
 
@@ -35,11 +37,11 @@ class Strangers:
 
     @property
     def handshakes(self) -> int:
-        """Handshakes without credentials that are open."""
+        """Number of open handshakes without credentials."""
         return self._open
 
     def check_room(self) -> None:
-        """Raise LimitError when there are as many handshakes as the server allows."""
+        """Raise LimitError when the server has the most handshakes that it allows."""
         if self._open >= self._most:
             raise LimitError(
                 f"This server has {self._most} handshakes open (handshakes) and takes no more. Try again later, or "
@@ -48,7 +50,7 @@ class Strangers:
 
     @contextmanager
     def handshake(self) -> Iterator[None]:
-        """Count a handshake while the ``with`` body runs. Raises what :meth:`check_room` does."""
+        """Count a handshake while the ``with`` body runs, after :meth:`check_room`."""
         with self._lock:
             self.check_room()
             self._open += 1
@@ -59,6 +61,6 @@ class Strangers:
                 self._open -= 1
 
     def tidy(self, now: float) -> None:
-        """End handshakes that take too long; called about once a second, with the time."""
+        """End handshakes that take too long. Called about once a second, with the time."""
         if self._open:
             self._shut_older(self._seconds, now)

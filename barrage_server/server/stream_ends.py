@@ -1,4 +1,4 @@
-"""The end of subscriptions with their table: the errors for their clients, and the records of its publishers."""
+"""The end of subscriptions when their table is dropped, replaced or failed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["StreamEnds"]
 
 
 class StreamEnds:
-    """Callbacks of the catalog and the update graph when a table is dropped, replaced or failed."""
+    """Callbacks of the catalog and the update graph that end a table's subscriptions."""
 
     def __init__(self, ledger: Ledger, streams: Streams) -> None:
         self._ledger = ledger
         self._streams = streams
 
     def dropped(self, table: Table) -> None:
-        """``table`` was dropped from the catalog."""
+        """End them after ``table`` was dropped, and forget its publishers."""
         self._ledger.forget_table(table.name, table)
         self._end(table, UnknownTableError(f"Table '{table.name}' was dropped."))
 
     def replaced(self, before: Table) -> None:
-        """Another table has taken the place of ``before``."""
+        """End them after another table has taken the place of ``before``."""
         # Not UnknownTableError: the client resubscribes by itself, and finds the new table.
         self._end(before, UnavailableError(f"Table '{before.name}' was overwritten. Subscribe again."))
 
     def failed(self, table: Table) -> None:
-        """A cycle failed at ``table``."""
+        """End them after a cycle failed at ``table``."""
         try:
             table.check_usable()
         except BarrageError as error:

@@ -1,4 +1,4 @@
-"""The streams that are open: admitted up to a limit, watched, and ended in bounded time."""
+"""Open streams: admitted up to a limit, watched, and ended in bounded time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Stream", "Streams", "SubscriptionStream", "Traffic", "Watchdog"]
 logger = logging.getLogger("barrage_server.server")
 
 _END_SECONDS: Final = 2.0
-"""Seconds from the word that a stream ends until it is cut."""
+"""Seconds after which a stream that was told to end is cut."""
 
 
 class Stream(Protocol):
@@ -44,11 +44,11 @@ class Stream(Protocol):
         """The caller."""
 
     def needs(self) -> Sequence[Need]:
-        """What the stream takes of the catalog, as far as that is known."""
+        """The rights that the stream needs, as far as they are known."""
 
     @property
     def facts(self) -> CallFacts:
-        """What the log says about the call."""
+        """The facts of the call for the log."""
 
     @property
     def traffic(self) -> tuple[int, int]:
@@ -58,13 +58,13 @@ class Stream(Protocol):
         """The figures of the stream."""
 
     def overdue(self, now: float) -> str | None:
-        """Why its connection should be ended now, for the log; ``None`` when all is well."""
+        """The reason to end its connection now, for the log; ``None`` without one."""
 
     def end(self, error: BarrageError) -> None:
-        """Tell the client why its stream ends, as far as that can be done without waiting."""
+        """End the stream with ``error``, if the client can be told without waiting."""
 
     def cut(self) -> bool:
-        """End the call, and leave its connection; whether its endpoint can do that."""
+        """End the call but not its connection; return whether the endpoint can do that."""
 
 
 @runtime_checkable
@@ -72,10 +72,10 @@ class SubscriptionStream(Stream, Protocol):
     """A stream of the kind ``subscription``."""
 
     def follows(self, table: Table) -> bool:
-        """Whether it is about ``table``."""
+        """Whether its table is ``table``, or is made of it."""
 
     def tidy(self, now: float) -> None:
-        """Free what it keeps and does not need. Called about once a second."""
+        """Free memory that it does not need any more. Called about once a second."""
 
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""
@@ -89,8 +89,8 @@ class Traffic:
         open: number that are open.
         opened: number that were opened.
         refused: number that were refused because of the limit.
-        messages: messages with rows of all of them.
-        nbytes: their Arrow bytes.
+        messages: number of messages with rows, over all these streams.
+        nbytes: Arrow bytes of these messages.
 
     """
 
@@ -106,7 +106,8 @@ class Streams:
 
     Args:
         limits: most open streams by kind; other kinds are not limited.
-        per_caller: most open streams of one caller, of all kinds. Of one kind it has nine tenths of all at most.
+        per_caller: most open streams of one caller, of all kinds. One caller also has at most nine tenths of the limit
+            of a kind.
 
     """
 
@@ -114,10 +115,10 @@ class Streams:
         self._limits = limits
         self._per_caller = per_caller
         self._open: dict[Stream, None] = {}
-        self._traffic: dict[str, Traffic] = {}  # messages and bytes: of those that have ended
+        self._traffic: dict[str, Traffic] = {}  # messages and bytes only of streams that have ended
         self._of_callers = CallerCounts()
         self._of_kinds = CallerCounts()  # by caller and kind
-        self._ending: WeakKeyDictionary[Stream, tuple[str, float]] = WeakKeyDictionary()  # why, and since when
+        self._ending: WeakKeyDictionary[Stream, tuple[str, float]] = WeakKeyDictionary()  # reason and time
         self._changed = threading.Condition()
         self._closing = False
 
@@ -173,13 +174,16 @@ class Streams:
                 self._changed.notify_all()
 
     def expect_end(self, stream: Stream, reason: str, now: float) -> None:
-        """Note that ``stream`` was told to end. A client that takes nothing keeps it open; see :meth:`overdue`."""
+        """Note that ``stream`` was told to end: if it does not, it becomes overdue."""
         with self._changed:
             if stream in self._open:
                 self._ending.setdefault(stream, (reason, now))
 
     def overdue(self, stream: Stream, now: float) -> str | None:
-        """Why a stream should be cut now: it stalls, or did not end when it was told; ``None`` when all is well."""
+        """The reason to cut a stream now; ``None`` without one.
+
+        A stream is overdue when it stalls, or does not end after :meth:`expect_end`.
+        """
         reason = stream.overdue(now)
         if reason is not None or not self._ending:
             return reason
@@ -199,7 +203,7 @@ class Streams:
             return 0 if traffic is None else traffic.open
 
     def traffic(self) -> dict[str, Traffic]:
-        """Figures by kind, of the streams that are open and of those that have ended."""
+        """Figures by kind, over open and ended streams."""
         with self._changed:
             found = {kind: replace(traffic) for kind, traffic in self._traffic.items()}
             for stream in self._open:
@@ -220,35 +224,38 @@ class Streams:
         return self._closing
 
     def wait_for_any(self, timeout: float) -> None:
-        """Return when a stream is open, or this is closed, or after ``timeout`` seconds."""
+        """Wait up to ``timeout`` seconds until a stream is open, or this is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closing or bool(self._open), timeout)
 
     def wait_empty(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for all streams to end; whether they have."""
+        """Wait up to ``timeout`` seconds for all streams to end; return whether they did."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._open, timeout)
 
     def wait_closing(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for :meth:`close`; whether it was called."""
+        """Wait up to ``timeout`` seconds for :meth:`close`; return whether it was called."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closing, timeout)
 
 
 class Watchdog:
-    """A thread that ends streams which hold things up, and runs housekeeping.
+    """A thread that ends overdue streams, and runs housekeeping.
 
-    An overdue stream is cut off by its endpoint; its connection is ended where the endpoint cannot, or where the stream
-    is open ``GRACE`` seconds later. It must be overdue in two passes in a row: where the machine paused or was too busy
-    to run this thread, its client did not run either, and gets another period.
+    The endpoint cuts an overdue stream. If it cannot, or if the stream is still open ``GRACE`` seconds later, the
+    connection is ended. A stream must be overdue in two passes in a row: if the machine paused, or was too busy to run
+    this thread, the client may not have run either, and gets another period.
 
     Args:
-        streams: what is watched.
-        kick: ends the connection to a peer; whether there was one.
+        streams: the streams to watch.
+        kick: ends the connection to a peer; returns whether there was one.
         housekeeping: called about once a second with the time.
-        last: called when the streams are closed, and the last thing that the thread does: what may take long then, and
-            must not need a thread that the process cannot start any more.
+        last: called on this thread after the streams are closed, for work that may take long then and must not depend
+            on starting another thread.
         clock: seconds, monotonic.
+
+    Attributes:
+        evicted: number of connections and calls that were ended.
 
     """
 
@@ -270,29 +277,30 @@ class Watchdog:
         self._last = last
         self._clock = clock
         self.evicted = 0
-        self._cut: WeakKeyDictionary[Stream, float] = WeakKeyDictionary()  # since when
+        self._cut: WeakKeyDictionary[Stream, float] = WeakKeyDictionary()  # the time of the cut
         self._late: WeakSet[Stream] = WeakSet()  # overdue in the last pass
         self._thread = threading.Thread(target=self._watch, name="barrage-watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin. It ends when the streams are closed.
+        """Start the thread, which ends when the streams are closed.
 
         Raises:
             LimitError: this process can start no further thread.
+
         """
         start_thread(self._thread)
 
     def join(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for the thread to end; whether it has."""
+        """Wait up to ``timeout`` seconds for the thread to end; return whether it did."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def check(self, now: float) -> None:
-        """Look at every stream once."""
+        """Check every stream once."""
         for stream in self._streams.open():
             try:
                 self._check(stream, now)
-            except Exception:  # what one stream meets must not keep the others from being watched
+            except Exception:  # an error of one stream must not stop the watch over the others
                 logger.exception("a %s of %s could not be checked", stream.kind, stream.peer)
 
     def _check(self, stream: Stream, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Tables with subscribers: the state that the subscribers share, and the wake-up on changes."""
+"""Tables with subscribers: their shared feeds, and the wake-up on changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Key: TypeAlias = tuple[Table, ClientFamily, tuple[int, ...] | None]
 
 @dataclass(slots=True)
 class FeedEntry:
-    """One table, its feed, and how many streams follow it."""
+    """The feed of one table, and the number of streams that follow it."""
 
     feed: TableFeed
     key: _Key
@@ -40,7 +40,7 @@ class FeedEntry:
 
 
 class TableFeeds:
-    """Which tables have subscribers. A table without any is not listened to."""
+    """The tables with subscribers. Only these have a listener."""
 
     def __init__(self, dispatcher: Dispatcher, limits: SubscriptionLimits) -> None:
         self._dispatcher = dispatcher
@@ -52,7 +52,7 @@ class TableFeeds:
     def feed(
         self, table: Table, family: ClientFamily = ClientFamily.ARROW, columns: tuple[int, ...] | None = None
     ) -> TableFeed:
-        """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
+        """The feed of ``table`` for one answer: that of its subscribers, or a new one."""
         with self._lock:
             entry = self._tables.get((table, family, columns))
         return entry.feed if entry is not None else self._new_feed(table, family, columns)
@@ -60,20 +60,20 @@ class TableFeeds:
     def join(
         self, table: Table, family: ClientFamily = ClientFamily.ARROW, columns: tuple[int, ...] | None = None
     ) -> FeedEntry:
-        """Subscribe to ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end.
+        """Subscribe to ``table`` until :meth:`leave`.
 
         Args:
             table: the table.
-            family: the kind of the client.
+            family: the family of the client.
             columns: numbers of the columns that exist for the subscriber; ``None``: all.
 
         Raises:
-            InternalError: the table failed in a cycle, so that there is nothing to follow.
+            InternalError: the table failed in a cycle, and does not change any more.
 
         """
         table.check_usable()
         key = (table, family, columns)
-        feed = self.feed(*key)  # made outside of the lock, because it takes long
+        feed = self.feed(*key)  # outside of the lock, because making one takes long
         with self._lock:
             entry = self._tables.get(key)
             if entry is None:
@@ -85,7 +85,7 @@ class TableFeeds:
             return entry
 
     def leave(self, entry: FeedEntry) -> None:
-        """Stop entry."""
+        """End one subscription; the last one removes the listener and the feed."""
         with self._lock:
             entry.count -= 1
             if not entry.count:
@@ -93,19 +93,22 @@ class TableFeeds:
                 del self._tables[entry.key]
 
     def tidy(self, now: float) -> None:
-        """Free what feeds keep and do not need any more. To be called about once a second."""
+        """Free memory that feeds do not need any more.
+
+        To be called about once a second.
+        """
         with self._lock:
             feeds = [entry.feed for entry in self._tables.values()]
         for feed in feeds:
             feed.tidy(now)
 
     def count(self, table: Table) -> int:
-        """Streams that follow ``table``, or a part of it."""
+        """Number of streams that follow ``table``, or a part of it."""
         with self._lock:
             return sum(entry.count for (followed, _, _), entry in self._tables.items() if source_of(followed) is table)
 
     def _new_feed(self, table: Table, family: ClientFamily, columns: tuple[int, ...] | None) -> TableFeed:
-        """A feed. Logs, once for each table and family, the columns without a conversion."""
+        """A new feed; logs its unconvertible columns once for each table and family."""
         feed = TableFeed(table, self._limits, family, columns)
         if not feed.view.left_out:
             return feed

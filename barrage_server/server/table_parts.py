@@ -1,4 +1,4 @@
-"""The parts of tables that roles show: each is made once, when it is first needed, and shared by all of its readers."""
+"""The parts of tables that roles show, each made once and shared by its readers."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ from barrage_server.engine.restricted import RestrictedTable, Restriction, restr
 __all__ = ["TableParts"]
 
 _KEPT_SECONDS: Final = 10.0
-"""Seconds for which a part is kept after it was last asked for: making it reads the whole table."""
+"""Seconds for which a part is kept after its last request: making it reads the whole table."""
 
 
 class TableParts:
-    """Parts of tables, held while they have readers, and a short time longer. Methods may be called from any thread."""
+    """Parts of tables, kept while they have readers and for a short time afterwards.
+
+    Methods may be called from any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._parts: WeakKeyDictionary[Table, WeakValueDictionary[Restriction, RestrictedTable]] = WeakKeyDictionary()
         self._making: dict[tuple[Table, Restriction], Future[RestrictedTable]] = {}
         self._asked_for: set[RestrictedTable] = set()
-        self._kept: dict[RestrictedTable, float] = {}  # until when
+        self._kept: dict[RestrictedTable, float] = {}  # with the time until which they are kept
 
     def find(self, table: Table, restriction: Restriction) -> RestrictedTable | None:
-        """The part of ``table``, if it is there; then it is kept for a while."""
+        """The part of ``table`` if it has been made; it is then kept for a while."""
         with self._lock:
             return self._find(table, restriction)
 
     def get(self, table: Table, restriction: Restriction) -> RestrictedTable:
-        """The part of ``table``; made if need be, which takes as long as it takes to read the table.
+        """The part of ``table``, made if there is none, which reads the table.
 
         Raises:
             InvalidRequestError: the restriction cannot be applied to the table.
-            Exception: whatever a condition raises that is a function.
+            Exception: any error of a condition that is a function.
 
         """
         key = table, restriction
@@ -65,7 +68,10 @@ class TableParts:
         return made
 
     def tidy(self, now: float) -> None:
-        """Forget what was not asked for lately. To be called about once a second with the time of a clock."""
+        """Forget parts that were not requested lately.
+
+        To be called about once a second with the time of a clock.
+        """
         with self._lock:
             self._kept.update(dict.fromkeys(self._asked_for, now + _KEPT_SECONDS))
             self._asked_for.clear()

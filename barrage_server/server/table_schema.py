@@ -1,4 +1,4 @@
-"""The schema of a table that a client makes: its bounds, and what is kept of it."""
+"""The schema of a table that a client makes: its bounds and its plain form."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
 
 
 def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
-    """Whether a schema has at most ``fields`` fields, nested ones included, and ``entries`` entries of metadata.
+    """Whether a schema is within bounds. Stops counting soon after one is passed.
 
-    Stops counting soon after a limit is passed.
+    Args:
+        schema: the schema.
+        fields: most fields, nested ones included.
+        entries: most entries of metadata.
+
     """
     if count_fields(schema, fields) > fields:
         return False
@@ -24,7 +28,7 @@ def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
 
 
 def count_fields(schema: pa.Schema, most: int) -> int:
-    """The number of fields of a schema, at all depths; ``most + 1`` when there are more than ``most``."""
+    """The number of fields of a schema at all depths, at most ``most + 1``."""
     left = most - len(schema)
     types = [field.type for field in schema] if left >= 0 else []
     while types and left >= 0:
@@ -41,9 +45,9 @@ def count_fields(schema: pa.Schema, most: int) -> int:
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema as a table keeps it: with plain types, and without what the protocol has put into the metadata.
+    """The schema that a table keeps: plain types, and no metadata of the protocol.
 
-    A tag that makes a number of bytes is kept: nothing else tells them from bytes.
+    Tags of big numbers, whose cells are bytes, are kept: nothing else distinguishes them from bytes.
     """
 
     def own(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:

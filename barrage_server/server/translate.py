@@ -1,4 +1,4 @@
-"""The boundary: nothing but typed errors with safe texts leaves the server."""
+"""The boundary of the server: only typed errors with safe texts leave it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 UNKNOWN_PEER: Final = "a caller whose address Flight does not tell"
 
-# Lines at once, and a second after that: of what callers without credentials can cause, and of other refusals.
+# Most lines at once, and per second: for refusals that callers without credentials can cause, and for others.
 _LOG_INS: Final = Throttle(20, 0.2)
 _REFUSALS: Final = Throttle(200, 20.0)
 
@@ -31,19 +31,19 @@ _counts_lock: Final = threading.Lock()
 
 
 def error_counts() -> Mapping[str, int]:
-    """Errors that clients were given by the servers of this process, by class."""
+    """Number of errors that servers of this process have sent to clients, by class."""
     with _counts_lock:
         return dict(_counts)
 
 
 def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
-    """The error for the client: our own errors unchanged; for faults, an id that the log has too.
+    """The error for the client: a BarrageError unchanged, a fault as an id.
 
-    A fault is an exception of another tree, or an :class:`InternalError`, such as that of a user's function. The log
-    has its traceback. That of a failed table was logged by its cycle, once for all subscribers.
+    A fault is any other exception, or an :class:`InternalError`, as of a user's function. The log has its traceback
+    under the id. The traceback of a failed table was logged by its cycle, once for all subscribers.
 
-    It has no traceback: the frames hold what the call has worked on, and one that keeps the error would keep them all
-    until the garbage collector comes, which an idle process may never call.
+    The returned error has no traceback: its frames would keep the objects of the call alive until the next garbage
+    collection, which an idle process may never run.
     """
     return _safe_error(error, doing, peer).with_traceback(None)
 
@@ -68,7 +68,7 @@ def _safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
 
 
 def identified(error: BarrageError, error_id: str = "") -> BarrageError:
-    """The error of a failed table with an id, that of the call when none is given; others as they are."""
+    """The error, with an id if it tells of a failed table: by default the call's id."""
     return type(error)(_with_id(error, error_id or _error_id())) if isinstance(error, TableFailedError) else error
 
 
@@ -77,7 +77,7 @@ def _error_id() -> str:
 
 
 def _with_id(error: BarrageError, error_id: str) -> str:
-    """The text of ``error`` with the id, once: an error of a part of a call passes here again with the whole call."""
+    """The text of ``error`` with the id, which is added only once."""
     return str(error) if error_id in str(error) else f"{error} {_where(error_id)}"
 
 
@@ -86,7 +86,7 @@ def _where(error_id: str) -> str:
 
 
 def _log(throttle: Throttle, level: int, text: str, *args: object) -> None:
-    """Log a refusal, unless there are too many: a caller without credentials must not fill a disk."""
+    """Log a refusal within a rate: callers without credentials must not fill a disk."""
     if not logger.isEnabledFor(level):
         return
     held_back = throttle.admit()
@@ -95,23 +95,31 @@ def _log(throttle: Throttle, level: int, text: str, *args: object) -> None:
 
 
 def _public_class(error: BaseException) -> str:
-    """The public class of an error, of which there are few."""
+    """The name of the nearest public class of an error, of which there are few."""
     known = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == BarrageError.__module__)
     return next(known, InternalError.__name__)
 
 
 @contextmanager
 def boundary(doing: str, peer: str) -> Iterator[None]:
-    """Serve one call in the ``with`` body: with a request id for its log, and with errors turned into Flight's."""
+    """Serve one call in the ``with`` body: log a request id, raise errors of Flight."""
     with serving_call(None if peer == UNKNOWN_PEER else peer):
         try:
             yield
-        except Exception as error:  # this is the boundary: a foreign exception would take its traceback to the client
+        except Exception as error:  # the boundary: Flight would send the traceback of a foreign exception to the client
             raise to_flight(safe_error(error, doing, peer)) from None
 
 
 def guarded(items: Iterator[Item], doing: str, peer: str, facts: CallFacts) -> Iterator[Item]:
-    """Turn the errors of what is made while it is being sent into errors for Flight. ``facts``: of the call."""
+    """The items, made while they are sent; errors of making them become Flight's.
+
+    Args:
+        items: makes the items.
+        doing: the action that the log names.
+        peer: the client's address.
+        facts: the facts of the call for the log.
+
+    """
     try:
         yield from items
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A stream of rows from a publisher, at any endpoint: its messages, its answers, its end.
+"""A stream of rows from a publisher, at any endpoint.
 
 An endpoint provides an :class:`UploadSource`; :mod:`barrage_server.server.put` applies the rows.
 """
@@ -30,17 +30,20 @@ __all__ = ["Message", "RawMessage", "UploadSource", "UploadStream"]
 logger = logging.getLogger("barrage_server.server")
 
 RawMessage = tuple[pa.RecordBatch | None, memoryview | None]
-"""A batch and app_metadata, as an endpoint has read them: neither is checked."""
+"""A batch and app_metadata as the endpoint has read them, both unchecked."""
 Message = tuple[pa.RecordBatch | None, bytes | None]
-"""A batch, whose cells are not checked, and app_metadata of bounded length, which is not empty."""
+"""A batch with unchecked cells, and app_metadata of bounded length, not empty."""
 
 
 class UploadSource(Protocol):
-    """Where the rows of one ``DoPut`` come from. Its methods are called on one thread, and may block."""
+    """The source of the rows of one ``DoPut``.
+
+    Its methods are called on one thread, and may block.
+    """
 
     @property
     def peer(self) -> str:
-        """Who sends, as ``127.0.0.1:50000``."""
+        """The publisher's address, as ``127.0.0.1:50000``."""
 
     @property
     def principal(self) -> Principal:
@@ -51,25 +54,38 @@ class UploadSource(Protocol):
         """The descriptor of the call."""
 
     def schema(self) -> pa.Schema:
-        """The schema that the stream begins with, checked. WireFormatError when there is none."""
+        """The schema with which the stream begins, checked.
+
+        Raises:
+            WireFormatError: there is none, or it is damaged.
+
+        """
 
     def messages(self) -> Iterator[RawMessage]:
-        """The messages, until the publisher half-closes or disconnects. WireFormatError when one is damaged."""
+        """The messages until the publisher half-closes or disconnects.
+
+        Raises:
+            WireFormatError: a message is damaged.
+
+        """
 
     def is_cancelled(self) -> bool:
-        """Whether the publisher has disconnected, or was cut off, instead of having finished."""
+        """Whether the publisher has disconnected or was cut off before it finished."""
 
     def reply(self, app_metadata: bytes) -> None:
-        """Send a result. UnavailableError when the publisher has disconnected."""
+        """Send a result; UnavailableError when the publisher has disconnected."""
 
     def cut(self, error: BarrageError) -> bool:
-        """End the call with that error; whether its endpoint can do that. May be called on any thread."""
+        """End the call with that error; return whether the endpoint can do that.
+
+        May be called on any thread.
+        """
 
 
 class UploadStream(OpenStream):
     """An open stream of rows.
 
-    The call of a publisher that dies is cancelled, unlike that of one that has finished; its rows are dropped.
+    The call of a publisher that dies is cancelled, and its rows are dropped; a publisher that finishes half-closes.
 
     Args:
         server_state: the server's state.
@@ -87,7 +103,7 @@ class UploadStream(OpenStream):
         self._target: str | None = None
 
     def aims_at(self, table: str) -> None:
-        """The rows are for the table of that name.
+        """Set the table that gets the rows.
 
         Raises:
             UnknownTableError: the publisher has no right on a table of that name.
@@ -98,11 +114,11 @@ class UploadStream(OpenStream):
         self._target = table
 
     def making(self) -> AbstractContextManager[CheckNew]:
-        """Let the publisher make tables during the ``with`` body; see :meth:`ServerState.making`."""
+        """:meth:`ServerState.making` for the publisher."""
         return self.server_state.making(self.principal)
 
     def needs(self) -> Sequence[Need]:
-        """The right to publish to the table that the rows are for, as soon as it is known."""
+        """The right to publish to the table that gets the rows, once it is known."""
         return () if self._target is None else (Need(self._target, Right.PUBLISH),)
 
     @contextmanager
@@ -110,7 +126,7 @@ class UploadStream(OpenStream):
         """Be one of the server's open streams while the ``with`` body runs.
 
         Raises:
-            LimitError: there are as many uploads as the server allows.
+            LimitError: the server has the most uploads that it allows.
             UnavailableError: the server is shutting down.
 
         """
@@ -122,22 +138,22 @@ class UploadStream(OpenStream):
             self.server_state.streams.release(self)
 
     def overdue(self, now: float) -> str | None:
-        """Why the connection should be ended now."""
+        """The reason to end the connection now; ``None`` without one."""
         return super().overdue(now) if self._ending is None else str(self._ending)
 
     def end(self, error: BarrageError) -> None:
-        """End the connection: a reading thread cannot be interrupted otherwise."""
+        """Let the watchdog cut the stream: a reading thread cannot be interrupted."""
         self._ending = error
 
     def cut(self) -> bool:
-        """End the call; whether its endpoint can do that."""
+        """End the call; return whether the endpoint can do that."""
         late = DeadlineError(
             "Nothing was sent for too long (idle_upload_seconds): the upload ends, and is not applied."
         )
         return self.source.cut(late if self._ending is None else self._ending)
 
     def let_idle(self) -> None:
-        """The publisher may be silent from now on for as long as it likes."""
+        """Allow the publisher to be silent for any time from now on."""
         self._idle_seconds = math.inf
         self.stall.rest()
 
@@ -145,8 +161,8 @@ class UploadStream(OpenStream):
         """The messages until the publisher half-closes.
 
         Raises:
-            WireFormatError: one is damaged.
-            LimitError: one has too much app_metadata.
+            WireFormatError: a message is damaged.
+            LimitError: a message has too much app_metadata.
             BarrageError: the stream was ended meanwhile.
 
         """
@@ -171,12 +187,12 @@ class UploadStream(OpenStream):
             raise UnavailableError("The publisher broke off; nothing of what it sent is applied.")
 
     def collect(self, schema: pa.Schema, messages: Iterable[Message]) -> list[pa.RecordBatch]:
-        """All rows of a stream that has come to its proper end, in plain form.
+        """All rows of the stream in plain form, after its proper end.
 
         Raises:
             WireFormatError: rows are damaged.
-            LimitError: there are more than one ``DoPut`` may carry.
-            BarrageError: the stream has not come to its proper end.
+            LimitError: the rows have more bytes than one ``DoPut`` may carry.
+            BarrageError: the stream was ended, or the publisher disconnected.
 
         """
         limit = self.server_state.limits.put_bytes

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from barrage_server.extras import missing_extra
 from barrage_server.process import start_thread
 from barrage_server.public import public
 from barrage_server.server.authentication import REFUSED, Credentials
+from barrage_server.server.file_stamp import file_stamp
 from barrage_server.server.principal import Principal
 
 __all__ = ["WebTokens"]
@@ -39,14 +41,14 @@ _ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
 }
 """Algorithms with a public key, and the type and curve of their keys."""
 _MOST_BYTES: Final = 16 << 10
-"""Length of a token."""
+"""Most bytes of a token."""
 _KEY_BYTES: Final = 1 << 20
-"""Length of a key set."""
+"""Most bytes of a key set."""
 _FETCH_SECONDS: Final = 10.0
 _EVERY_SECONDS: Final = 300.0
 """Seconds between two fetches of a key set from a URL."""
 _AGAIN_SECONDS: Final = 10.0
-"""Seconds after which a token with an unknown key, or a failed fetch, leads to another fetch."""
+"""Least seconds between two fetches that a failure or an unknown key causes."""
 
 
 class _Key:
@@ -82,7 +84,7 @@ class WebTokens:
 
     Args:
         keys: the public keys, a JSON web key set: the path of a file, which is read again when it changes, or an
-            ``https://`` URL, which is fetched every five minutes, and for a token with a key that is not known.
+            ``https://`` URL, which is fetched every five minutes, and when a token has an unknown key.
         audience: the required audience (``aud``): the name of this service with the issuer.
         issuer: the required issuer (``iss``).
         algorithms: allowed algorithms; only those with public keys can be.
@@ -126,21 +128,16 @@ class WebTokens:
             raise missing_extra("Checking web tokens needs", "auth", error) from error
         self._jwt: Final = jwt
         self._lock = threading.Lock()
-        self._url: str | None = None
-        self._path: Path | None = None
         self._where = where = os.fspath(keys) if isinstance(keys, str | os.PathLike) else keys
-        if not isinstance(where, str) or not where.strip():
+        is_url = isinstance(where, str) and where.startswith("https://")
+        if not isinstance(where, str) or not where.strip() or ("://" in where and not is_url):
             raise InvalidRequestError(f"keys must be the path of a file or an https:// URL, not {shown(keys)}.")
-        if where.startswith("https://"):
-            self._url = where
-        elif "://" in where:
-            raise InvalidRequestError(f"keys must be the path of a file or an https:// URL, not {shown(keys)}.")
-        else:
-            self._path = Path(where)
+        self._url = where if is_url else None
+        self._path = None if is_url else Path(where)
         self._fetching = False
         self._fetched = _now()
         self._is_wanted = False
-        self._seen = self._stamp()
+        self._seen = None if self._path is None else file_stamp(self._path)
         self._keys: tuple[_Key, ...] = ()
         try:
             self._keys = self._parsed(self._data())
@@ -175,7 +172,7 @@ class WebTokens:
                     if claims is not None:
                         return self._principal(claims, key)
         except (self._jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError):
-            pass  # it is damaged, in one way or another
+            pass  # a damaged token
         raise AuthenticationError(REFUSED)
 
     quick = __call__
@@ -185,10 +182,13 @@ class WebTokens:
         return any(key.credential == principal.credential for key in self._keys)
 
     def refresh(self, *, force: bool = False) -> None:
-        """Read a changed file again; fetch from a URL when it is time, on a thread. Called about once a second."""
+        """Read a changed file again, or start a fetch that is due on another thread.
+
+        Called about once a second. ``force``: whether or not the file has changed or the fetch is due.
+        """
         if self._path is not None:
             with self._lock:
-                stamp = self._stamp()
+                stamp = file_stamp(self._path)
                 if stamp != self._seen or force:
                     self._seen = stamp
                     self._load()
@@ -207,18 +207,19 @@ class WebTokens:
             raise
 
     def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
-        """Read a file of keys again, and change nothing yet; keys at a URL are fetched when the result is called.
+        """Read a file of keys again, without applying it.
 
         Returns:
-            no roles, which tokens name themselves, and a function that puts the keys into force.
+            No roles, because tokens name them, and a function that applies the keys. Keys at a URL are fetched only
+            when it is called.
 
         Raises:
             InvalidRequestError: the file cannot be read, or is no key set.
 
         """
         if self._path is None:
-            return frozenset(), self._fetch_soon
-        stamp = self._stamp()
+            return frozenset(), partial(self.refresh, force=True)
+        stamp = file_stamp(self._path)
         keys = self._parsed(self._data())
 
         def apply() -> None:
@@ -227,9 +228,6 @@ class WebTokens:
                 self._use(keys)
 
         return frozenset(), apply
-
-    def _fetch_soon(self) -> None:
-        self.refresh(force=True)
 
     def _fetch(self) -> None:
         try:
@@ -252,7 +250,7 @@ class WebTokens:
         self._keys = keys
 
     def _claims(self, token: str, key: _Key, algorithm: str) -> Mapping[str, Any] | None:
-        """The claims of a token that is valid and signed by ``key``; ``None`` when another key may have signed it."""
+        """The claims of a valid token; ``None`` if ``key`` has not signed it."""
         try:
             claims: Mapping[str, Any] = self._jwt.decode(
                 token,
@@ -277,17 +275,8 @@ class WebTokens:
             raise AuthenticationError(REFUSED)
         return Principal(name, roles, float(claims["exp"]) + self._leeway, key.credential)
 
-    def _stamp(self) -> tuple[int, int, int] | None:
-        if self._path is None:
-            return None
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
-
     def _data(self) -> bytes:
-        """The key set, as it is in the file or at the URL."""
+        """The bytes of the key set in the file or at the URL."""
         try:
             if self._path is not None:
                 with self._path.open("rb") as file:
@@ -305,7 +294,7 @@ class WebTokens:
         return data
 
     def _parsed(self, data: bytes) -> tuple[_Key, ...]:
-        """The public keys for signatures in a set; shared secrets, private keys and others are left out."""
+        """The public keys for signatures in a set; all other keys are left out."""
         try:
             entries = json.loads(data)["keys"]
             found = [entry for entry in entries if entry.get("use") in (None, "sig")]
@@ -332,7 +321,7 @@ class _NoPlainRedirect(urllib.request.HTTPRedirectHandler):
     """Follows redirections to https only."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """The request to make instead."""
+        """The request for the new URL."""
         if not newurl.startswith("https://"):
             raise OSError("it redirects to a URL without https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

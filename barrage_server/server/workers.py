@@ -1,4 +1,4 @@
-"""Threads for what a call must not wait for itself."""
+"""A pool of daemon threads."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Workers"]
 Result = TypeVar("Result")
 
 _IDLE_SECONDS: Final = 5.0
-"""A thread that had nothing to do for this long ends."""
+"""Seconds without work after which a thread ends."""
 
 
 class Workers(Executor):
-    """A pool of daemon threads, made when they are needed.
+    """A pool of daemon threads, started as needed.
 
-    The interpreter waits for those of ``ThreadPoolExecutor`` when it ends, while they wait for a client that may never
-    say anything again; and from then on that pool takes no work, although the server is still there.
+    When the interpreter ends, it waits for the threads of ``ThreadPoolExecutor``, which may wait for a silent client;
+    and that pool then takes no work, although the server still runs.
 
     Args:
-        most: threads at a time; more calls wait for their turn.
-        name: of the threads.
+        most: most threads at a time; further calls wait in a queue.
+        name: the name of the threads.
 
     """
 
@@ -43,7 +43,7 @@ class Workers(Executor):
 
     @property
     def threads(self) -> int:
-        """Threads that exist now."""
+        """Number of threads that exist now."""
         return self._threads
 
     def submit(self, function: Callable[..., Result], /, *args: Any, **keywords: Any) -> Future[Result]:
@@ -62,7 +62,7 @@ class Workers(Executor):
         return future
 
     def submit_if_free(self, function: Callable[[], Result]) -> Future[Result] | None:
-        """Call ``function()`` on a thread that begins with it at once; None when there is none.
+        """Call ``function()`` on a thread at once; ``None`` if no thread is free.
 
         The future can be cancelled until the thread has begun.
         """
@@ -78,7 +78,10 @@ class Workers(Executor):
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:  # noqa: ARG002  (as Executor has it)
-        """Take no more calls, and forget those that have not begun. Those that run end by themselves."""
+        """Take no more calls, and drop those that have not begun.
+
+        Running calls continue to their end.
+        """
         with self._changed:
             self._closed = True
             self._queue.clear()
@@ -114,16 +117,16 @@ class Workers(Executor):
                     return
                 call = self._queue.popleft()
             call()
-            del call  # and with it what it worked on, while there is nothing to do
+            del call  # frees the objects of the call while this thread waits
 
 
 class _Step(Generic[Result]):
-    """Sets the result of a future. Called once."""
+    """A call that sets the result of a future; made once."""
 
     def __init__(self, future: Future[Result], function: Callable[[], Result]) -> None:
         self._future = future
         self._function = function
-        self._context = contextvars.copy_context()  # what is logged there is about the same call
+        self._context = contextvars.copy_context()  # for the facts of the call in the log
 
     def __call__(self) -> None:
         future = self._future
@@ -131,9 +134,9 @@ class _Step(Generic[Result]):
             return
         try:
             result = self._context.run(self._function)
-        except BaseException as error:  # it is raised where the future is waited for
+        except BaseException as error:  # raised by ``future.result()``
             future.set_exception(error)
-            # The error's traceback holds this frame: with the future, both would wait for the garbage collector.
+            # The error's traceback holds this frame, and the future the error: a cycle for the garbage collector.
             del self, future
         else:
             future.set_result(result)

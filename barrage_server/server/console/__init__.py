@@ -1,1 +1,4 @@
-"""The console: scripts of clients, which run as Python in this process. Nothing here is imported where it is off."""
+"""The console: scripts of clients, which run as Python in this process.
+
+Nothing here is imported while the console is off.
+"""

@@ -1,4 +1,4 @@
-"""Runs the scripts of clients, one command at a time, with one set of variables for all of them."""
+"""The console: it runs commands of clients one at a time, with common variables."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["Command", "Console", "Outcome", "never_run"]
 logger = logging.getLogger("barrage_server.server")
 
 _MOST_CODE: Final = 1 << 20
-"""Characters of one command."""
+"""Most characters of one command."""
 _MOST_ERROR: Final = 16 << 10
-"""Characters of the text of an error: what is more is left out in the middle."""
+"""Most characters of the text of an error; the middle of a longer text is left out."""
 _SOURCES: Final = 64
-"""Commands whose text is kept, for tracebacks of functions that they have defined."""
+"""Number of commands whose text is kept, for tracebacks of functions that they have defined."""
 _FILE: Final = "<command"
 _STUCK: Final = (
     "A command of the console was told to stop, and does not. No other one can run until it ends, or the server is "
@@ -45,13 +45,13 @@ _STUCK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended.
+    """The outcome of a command.
 
     Attributes:
-        error: the traceback, or why it was stopped, or what of it is not served; empty when all went well.
-        changes: of the tables of the server.
-        started: when it began to run, in nanoseconds since 1970.
-        ended: when it ended.
+        error: the traceback, or the reason of a stop, followed by the problems of variables; empty without an error.
+        changes: the changes to the tables of the server.
+        started: time at which it began to run, in nanoseconds since 1970.
+        ended: time at which it ended, in nanoseconds since 1970.
 
     """
 
@@ -63,14 +63,14 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class Command:
-    """A command, which runs or waits.
+    """A command that runs or waits.
 
     Attributes:
-        principal: who runs it.
-        code: Python.
-        started: called on its thread when it begins.
-        switch: stops its code.
-        future: of its outcome, once it was submitted.
+        principal: the caller.
+        code: the Python code.
+        started: called on the console's thread when the command begins.
+        switch: stops the code.
+        future: the future of the outcome, after it was submitted.
 
     """
 
@@ -89,7 +89,7 @@ class Console:
         names: gives names to tables.
 
     Attributes:
-        output: what scripts print.
+        output: the printed lines of scripts.
 
     """
 
@@ -112,10 +112,10 @@ class Console:
         self._is_closed = False
 
     def submit(self, command: Command) -> Future[Outcome]:
-        """Run a command when those before it have ended.
+        """Run a command after all earlier ones have ended.
 
         Raises:
-            LimitError: too many wait, or its code is too long.
+            LimitError: too many commands wait, or the code is too long.
             UnavailableError: the server is shutting down, or a command does not stop.
 
         """
@@ -141,15 +141,15 @@ class Console:
         return future
 
     def stop(self, command: Command, reason: str) -> None:
-        """Stop a command; one that waits for its turn is never run."""
+        """Stop a command; a waiting command is never run."""
         command.switch.stop(reason)
         if command.future is not None and command.future.cancel():
-            command.code = ""  # the queue still has it
+            command.code = ""  # frees the text: the queue still has the command
 
     def give_up(self, command: Command) -> None:
-        """Run no other command until this one has ended, which was told to stop and does not.
+        """Run no other command until this one, which does not stop, has ended.
 
-        Those that wait are not run at all.
+        Waiting commands are not run at all.
         """
         with self._lock:
             if command not in self._commands:
@@ -160,11 +160,11 @@ class Console:
             self.stop(other, _STUCK)
 
     def bound(self, name: str) -> None:
-        """A client has bound a table to a name; see :meth:`Scope.bound`."""
+        """Note that a client has bound a table to a name; see :meth:`Scope.bound`."""
         self._scope.bound(name)
 
     def tidy(self) -> None:
-        """Housekeeping, about twice a second."""
+        """Forget dropped tables, and stop commands. Called about twice a second."""
         self._scope.tidy()
         with self._lock:
             commands = tuple(self._commands)
@@ -173,7 +173,10 @@ class Console:
             command.switch.insist()
 
     def close(self) -> None:
-        """Stop what runs, and forget all variables. A script that does not stop keeps its thread."""
+        """Stop all commands, and forget all variables.
+
+        A script that does not stop keeps its thread.
+        """
         with self._lock:
             self._is_closed = True
             commands = tuple(self._commands)
@@ -229,11 +232,11 @@ class Console:
         )
 
     def _execute(self, command: Command) -> str:
-        """Run the code; the text of its error, or nothing."""
+        """Run the code; return the text of its error, or an empty one."""
         switch, name = command.switch, self._source(command.code)
         try:
             try:
-                # anew each time: a script may have deleted them
+                # set for each command, because a script may have deleted them
                 own = ServedBuiltins(self._builtins, self._scope.find)
                 self._namespace.update({"__name__": "__main__", "__builtins__": own})
                 code = compile(command.code, name, "exec", dont_inherit=True)
@@ -248,10 +251,10 @@ class Console:
         return switch.reason
 
     def _source(self, code: str) -> str:
-        """The name of a command in tracebacks, which show its lines."""
+        """Register the code for tracebacks, which show its lines; return its file name."""
         self._number += 1
         name = f"{_FILE} {self._number}>"
-        lines = f"{code}\n".splitlines(keepends=True)  # each with its end, as Python marks places in them
+        lines = f"{code}\n".splitlines(keepends=True)  # with line ends, which linecache expects
         linecache.cache[name] = (len(code), None, lines, name)
         self._sources[name] = None
         if len(self._sources) > _SOURCES:
@@ -266,14 +269,14 @@ def never_run(command: Command) -> Outcome:
 
 
 def _told(error: BaseException, switch: StopSwitch) -> str:
-    """The text of an error, for which code of the script may run: it can be stopped, as the script can."""
+    """The text of an error. Code of the script may run for it, and can be stopped."""
     try:
         try:
             switch.begin()
             text = error_text(error, _FILE)
         finally:
             switch.end()
-    except BaseException:  # what a script raises may fail to be shown
+    except BaseException:  # an error of a script may fail to be formatted
         switch.end()
         text = unshown_text(error)
     return "\n".join(filter(None, (text, switch.reason)))

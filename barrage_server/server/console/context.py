@@ -1,4 +1,4 @@
-"""What the tables of scripts are computed with: the server, and the command that runs."""
+"""The context in which tables of scripts are computed."""
 
 from __future__ import annotations
 
@@ -37,15 +37,17 @@ _TYPES: Final[Mapping[Any, pa.DataType]] = {
 
 
 class ScriptContext:
-    """Computes tables for scripts, with the limits of other clients. Methods may be called from any thread.
+    """Computes tables for scripts, within the limits for clients.
+
+    Methods may be called from any thread.
 
     Args:
         graph: the graph of the server's tables.
-        results: what computes tables for clients.
+        results: computes tables for clients.
         namespace: the variables of scripts.
 
     Attributes:
-        graph: the same.
+        graph: the graph of the server's tables.
 
     """
 
@@ -59,13 +61,13 @@ class ScriptContext:
         self._registered: dict[str, UserFunction] = {}
 
     def begin(self, principal: Principal, switch: StopSwitch) -> None:
-        """A command of ``principal`` begins, which ``switch`` stops."""
+        """Begin a command of ``principal``, which ``switch`` stops."""
         self._principal, self._switch = principal, switch
 
     def end(self) -> None:
-        """The command has ended. Threads that it has started may go on.
+        """End the command. Threads that it has started may go on.
 
-        Functions of scripts that formulas call already are from now on what their variables are.
+        Functions of scripts that formulas may call are updated to the present values of their variables.
         """
         self._switch = StopSwitch()
         for name, registered in tuple(self._registered.items()):
@@ -75,25 +77,27 @@ class ScriptContext:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Run the ``with`` body, which works on tables, without being interrupted within it."""
+        """Run the ``with`` body, which uses tables, without interruption."""
         with self._switch.shielded():
             yield
 
     def check(self) -> None:
-        """Raise ScriptStop when the command has to stop."""
+        """Raise ScriptStop if the command is to stop."""
         with self._switch.shielded():
             pass
 
     def guarded(self, function: Callable[[], Result]) -> Result:
-        """What ``function()`` returns, which works on tables; see :meth:`shielded`."""
+        """The result of ``function()``, which uses tables, :meth:`shielded`."""
         with self.shielded():
             return function()
 
     def compute(self, operation: Operation, inputs: Sequence[Table]) -> Table:
         """The result of an operation.
 
-        Raises what :meth:`Results.compute` does; AlreadyExistsError when it calls a function of a script that has the
-        name of another one; InvalidRequestError when that is not there any more, or does not say what it returns.
+        Raises what :meth:`Results.compute` does, and:
+            AlreadyExistsError: it calls a function of a script whose name belongs to another function.
+            InvalidRequestError: it calls a function of a script that is gone, or declares no type of its result.
+
         """
         switch = self._switch
         with self.shielded():
@@ -110,7 +114,7 @@ class ScriptContext:
         """Let formulas call the functions of scripts that the operation may name.
 
         Returns:
-            The names of those whose results have no type: they cannot be called.
+            The names of functions without a type of result, which formulas cannot call.
 
         """
         functions, text = self.graph.functions, repr(operation)
@@ -143,20 +147,20 @@ class ScriptContext:
         return untyped
 
     def _register_as(self, name: str, found: _Typed | None) -> None:
-        """Let formulas call what :func:`_typed` has found."""
+        """Let formulas call a function that :func:`_typed` has returned."""
         if found is None:
             return
         functions = self.graph.functions
         try:
             functions.register(name, found[0], returns=found[1], kind=found[2])
         except BarrageError:
-            return  # a word of formulas: the operation says what is wrong
+            return  # a reserved word of formulas: the operation's error says so
         registered = functions.function_of(name)
         if registered is not None:
             self._registered[name] = registered
 
     def _owner(self, name: str) -> str:
-        """What has that name in formulas, and keeps it; empty when it is free, or was given by a script."""
+        """The owner of a name in formulas; empty if functions of scripts may have it."""
         there = self.graph.functions.function_of(name)
         if there is not None:
             return "" if self._registered.get(name) is there else "a function of the server"
@@ -184,9 +188,9 @@ def _untyped(name: str) -> str:
 
 
 def _typed(function: Callable[..., Any]) -> _Typed | None:
-    """A function as formulas can call it, the type of its results, and its kind; None when its type is not known."""
+    """A function for formulas, its type of result, and its kind; ``None`` if untyped."""
     types = getattr(function, "types", None)
-    if isinstance(types, list | tuple):  # a function of numpy, or one that numba has made
+    if isinstance(types, list | tuple):  # a ufunc of numpy or numba
         results = {entry.rpartition("->")[2] for entry in types if isinstance(entry, str)}
         if len(results) != 1:
             return None
@@ -197,7 +201,7 @@ def _typed(function: Callable[..., Any]) -> _Typed | None:
         return _Vectorised(function, returns), returns, "batch"
     try:
         hint = get_type_hints(function).get("return")
-    except Exception:  # what scripts write as types may be anything
+    except Exception:  # annotations of scripts may be anything
         return None
     returned = _arrow_type(hint)
     return None if returned is None else (function, returned, "scalar")
@@ -217,7 +221,7 @@ def _arrow_type(hint: Any) -> pa.DataType | None:
 
 
 class _Vectorised:
-    """A function of numpy arrays as one of Arrow arrays. A row with a null argument has a null result."""
+    """Applies a function of numpy arrays to Arrow arrays; null arguments give nulls."""
 
     def __init__(self, function: Callable[..., Any], returns: pa.DataType) -> None:
         self.script_function = function

@@ -1,4 +1,4 @@
-"""What a caller is told of an error that a script has raised."""
+"""Texts for the errors that scripts raise."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import barrage_server
 __all__ = ["error_text", "unshown_text"]
 
 _MOST_ERRORS: Final = 100
-"""Errors of one chain that are told: the last ones."""
+"""Most errors of one chain in a text: the last ones."""
 _PACKAGE: Final = str(Path(barrage_server.__file__).parent)
 
 
 def error_text(error: BaseException, file: str) -> str:
-    """The traceback of an error from the script on.
+    """The traceback of an error, from the first frame of the script.
 
-    It runs what the script has written to show its errors, which may raise anything, and take long. A chain of errors
-    loses those before the last 100.
+    The script's own code that formats its errors runs here; it may raise anything, and take long. Only the last 100
+    errors of a chain are told.
 
     Args:
-        error: what was raised.
-        file: how the names of scripts begin.
+        error: the error.
+        file: the prefix of the file names of scripts.
 
     """
     found: TracebackType | None = error.__traceback__
@@ -38,13 +38,13 @@ def error_text(error: BaseException, file: str) -> str:
 
 
 def unshown_text(error: BaseException) -> str:
-    """A text for an error that cannot be shown. Runs nothing of the script."""
-    name = type.__dict__["__name__"].__get__(type(error))  # a metaclass may have another one
+    """A text for an error that cannot be shown. Runs no code of the script."""
+    name = type.__dict__["__name__"].__get__(type(error))  # a metaclass may override it
     return f"The script raised {str.__str__(name)}, which cannot be shown."
 
 
 def _cut(error: BaseException) -> bool:
-    """Cut the chain of an error; whether it was longer. It is followed as ``traceback`` does."""
+    """Cut the chain of an error, followed as by ``traceback``; whether it was longer."""
     seen = {id(error)}
     for number in range(_MOST_ERRORS):
         before = error.__cause__
@@ -61,7 +61,7 @@ def _cut(error: BaseException) -> bool:
 
 
 def _leave_out_own(told: traceback.TracebackException | None) -> None:
-    """Leave the frames of this package out of a traceback: its errors say what to do."""
+    """Remove the frames of this package from a traceback: its errors say what to do."""
     while told is not None:
         kept = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
         told.stack = traceback.StackSummary.from_list(kept)

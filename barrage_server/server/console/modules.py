@@ -1,6 +1,6 @@
-"""The modules ``deephaven`` that scripts import: a part of Deephaven's Python API in the server, by the same names.
+"""The package ``deephaven`` of scripts: a part of Deephaven's server-side API.
 
-They exist in the namespace of scripts only, so that a real package of that name is not touched.
+It exists only for scripts, so that an installed package of that name is not touched.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class InputColumn:
     """A column of a new table.
 
     Args:
-        name: of the column.
+        name: the name of the column.
         data: its values.
-        data_type: its Arrow type; that of the values when None.
+        data_type: its Arrow type; None to infer it from the values.
 
     """
 
@@ -88,7 +88,7 @@ class _Factory:
     """The functions that make tables.
 
     Args:
-        context: of the console.
+        context: the context of the console.
 
     """
 
@@ -110,17 +110,17 @@ class _Factory:
         return merge([table for table in tables if table is not None])
 
     def merge_sorted(self, tables: Sequence[ScriptTable], order_by: str) -> ScriptTable:
-        """The rows of tables with the same columns, in the order of one."""
+        """The rows of tables with the same columns, in the order of one column."""
         return merge(list(tables), order_by)
 
     def new_table(self, cols: Sequence[InputColumn] | Mapping[str, Any]) -> ScriptTable:
-        """A table that does not change, of columns, or of a mapping of their names to values."""
+        """A static table of columns, or of a mapping of names to values."""
         if not isinstance(cols, Mapping):
             cols = {column.name: column.values for column in cols}
         return self.table_of(cols)
 
     def table_of(self, rows: Any) -> ScriptTable:
-        """A table that does not change, with the rows of a data frame or a pyarrow table."""
+        """A static table with the rows of a data frame or a pyarrow table."""
         with self._context.shielded():
             made = table_of_rows(rows, name="new_table", graph=self._context.graph)
             made.is_refreshing = False
@@ -135,7 +135,7 @@ class _Factory:
     ) -> ScriptTable:
         """A table that takes rows from scripts and from clients.
 
-        It has the columns of ``col_defs``, or those of ``init_table``, whose rows it begins with.
+        It has the columns of ``col_defs``, or the columns and rows of ``init_table``.
         """
         if (col_defs is None) == (init_table is None):
             raise InvalidRequestError("input_table takes either col_defs or init_table.")
@@ -159,9 +159,9 @@ class _Factory:
 
 
 def script_builtins(context: ScriptContext, output: Output) -> dict[str, Any]:
-    """The built-in names of scripts: those of Python, with some differences.
+    """The built-in names of scripts: Python's, with some replaced.
 
-    ``import`` knows these modules, too, ``print`` writes to ``output``, and what would wait for a keyboard is refused.
+    ``import`` also finds these modules, ``print`` writes to ``output``, and functions that read the keyboard raise.
     """
     modules = _modules(context)
 
@@ -190,7 +190,7 @@ def script_builtins(context: ScriptContext, output: Output) -> dict[str, Any]:
             return
         joined = (" " if sep is None else sep).join(map(str, values)) + ("\n" if end is None else end)
         level = STDERR if file is sys.stderr else STDOUT
-        context.guarded(lambda: output.write(joined, level))  # which has locks, as the log has
+        context.guarded(lambda: output.write(joined, level))  # shielded, because it takes locks
 
     own: dict[str, Any] = {"__import__": import_module, "print": script_print}
     for name, reason in _REFUSED.items():

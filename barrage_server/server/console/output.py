@@ -1,4 +1,4 @@
-"""What scripts print: the last lines, for those who subscribe to them, and the log."""
+"""The printed lines of scripts, for subscribers and the log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ logger = logging.getLogger("barrage_server.server")
 
 _MOST_LINES: Final = 1_000
 _MOST_CHARACTERS: Final = 4_000
-"""Of one line; the rest of it is the next one."""
+"""Most characters of one line; the rest becomes the next line."""
 _ALLOWANCE: Final = 256 << 10
-"""Characters that one command may print."""
+"""Most characters that one command may print."""
 STDOUT: Final = "STDOUT"
 STDERR: Final = "STDERR"
 
@@ -26,9 +26,9 @@ class Line(NamedTuple):
     """One line.
 
     Attributes:
-        micros: when it was printed, in microseconds since 1970; later lines have larger ones.
+        micros: time of printing, in microseconds since 1970; strictly increasing.
         level: ``STDOUT`` or ``STDERR``.
-        text: without its end.
+        text: the line without its line end.
 
     """
 
@@ -38,7 +38,9 @@ class Line(NamedTuple):
 
 
 class Output:
-    """The last lines that scripts have printed. Thread-safe.
+    """The last lines that scripts have printed.
+
+    Methods may be called from any thread.
 
     Args:
         clock: the time of day, in nanoseconds since 1970.
@@ -55,12 +57,12 @@ class Output:
         self._listeners: set[Callable[[], object]] = set()
 
     def begin(self) -> None:
-        """A command begins, with an allowance of its own."""
+        """Begin the output of a command, with a new allowance."""
         with self._lock:
             self._left = _ALLOWANCE
 
     def end(self) -> None:
-        """A command has ended: what it has printed is complete."""
+        """End the output of a command: unfinished lines are complete."""
         with self._lock:
             for level, text in self._unfinished.items():
                 self._add(level, text)
@@ -69,7 +71,7 @@ class Output:
         _call(listeners)
 
     def write(self, text: str, level: str = STDOUT) -> None:
-        """Print. What goes beyond the allowance of a command is left out, and a last line says so."""
+        """Print a text; beyond the allowance, a last line says that output is left out."""
         with self._lock:
             if self._left <= 0:
                 return
@@ -92,12 +94,12 @@ class Output:
         _call(listeners)
 
     def after(self, micros: int) -> tuple[Line, ...]:
-        """The lines that are kept and later than a time."""
+        """The kept lines later than a time, in microseconds since 1970."""
         with self._lock:
             return tuple(line for line in self._lines if line.micros > micros)
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, which must be quick, when there is more; returns a remover."""
+        """Call ``changed``, which must be quick, at new output; return a remover."""
         with self._lock:
             self._listeners.add(changed)
 
@@ -117,7 +119,9 @@ class Output:
 
 
 class Signal:
-    """Calls a function once, however often it is called itself, until its receiver has looked. Thread-safe.
+    """Calls a function once for any number of calls, until it is rearmed.
+
+    Methods may be called from any thread.
 
     Args:
         send: the function.
@@ -129,18 +133,18 @@ class Signal:
         self._is_sent = False
 
     def __call__(self) -> None:
-        """There is more to see."""
+        """Call the function, unless it was called since :meth:`rearm`."""
         if not self._is_sent:
             self._is_sent = True
             self._send()
 
     def rearm(self) -> None:
-        """The receiver is about to look: what comes from now on is sent again."""
+        """Allow the next call. To be used by the receiver before it reads the output."""
         self._is_sent = False
 
 
 def encodable(text: str) -> str:
-    """A text with what UTF-8 cannot say written as in Python."""
+    """The text with characters that UTF-8 cannot encode as escapes of Python."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""The variables of scripts, and the tables of the server that they are."""
+"""The variables of scripts, whose tables the server serves under their names."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ __all__ = ["Changes", "Scope", "ServedBuiltins"]
 
 @dataclass(slots=True)
 class Changes:
-    """What a command has changed among the tables of the server, by names of variables.
+    """The changes that a command has made to the tables of the server.
 
     Attributes:
-        problems: of variables whose tables are not served, sentences that say why.
+        created: names of new tables.
+        updated: names that other tables have now.
+        removed: names of tables that were dropped.
+        problems: sentences that say why the table of a variable is not served.
 
     """
 
@@ -40,8 +43,8 @@ class _Variable:
     """A variable whose table is served.
 
     Attributes:
-        table: what the variable is.
-        served: what the server has under its name.
+        table: the value of the variable.
+        served: the table that the server has under its name.
 
     """
 
@@ -50,13 +53,13 @@ class _Variable:
 
 
 class ServedBuiltins(dict[str, Any]):
-    """The built-in names of scripts, and behind them the tables of the server by their names.
+    """The built-in names of scripts, followed by the server's tables by name.
 
-    Python asks it for what is no variable. It holds no table.
+    Python looks names up here that are no variables. It holds no table.
 
     Args:
         names: the built-in names.
-        found: returns the table of a name; None when there is none.
+        found: returns the table of a name; ``None`` when there is none.
 
     """
 
@@ -72,16 +75,16 @@ class ServedBuiltins(dict[str, Any]):
 
 
 class Scope:
-    """Serves tables that are variables under their names, as long as they are.
+    """Serves the table of each variable under the name of the variable.
 
-    Names that begin with two underscores are the scripts' own. Thread-safe.
+    Variables whose names begin with two underscores are not served. Methods may be called from any thread.
 
     Args:
         catalog: the tables of the server.
         names: gives names to tables.
         namespace: the variables.
-        wrap: makes a table of the server one for scripts.
-        words: the built-in names, which are no variables when a client binds a table to them.
+        wrap: wraps a table of the server for scripts.
+        words: the built-in names; a table that a client binds to one of them becomes no variable.
 
     """
 
@@ -100,21 +103,20 @@ class Scope:
         self._words = words
         self._lock = threading.RLock()
         self._served: dict[str, _Variable] = {}
-        self._refused: WeakValueDictionary[str, Table] = WeakValueDictionary()  # of which the caller was told
-        self._names_before: set[str] = set()  # of variables, when the last command ended
+        self._refused: WeakValueDictionary[str, Table] = WeakValueDictionary()  # reported to the caller already
+        self._names_before: set[str] = set()  # names of variables at the end of the last command
         self._is_stale = False
         self._stop = catalog.watch(self._changed)
 
     def find(self, name: str) -> ScriptTable | None:
-        """The table of the server of that name, for a script."""
+        """The server's table of that name, wrapped for a script; ``None`` without one."""
         table = self._catalog.find(name)
         return None if table is None else self._wrap(table)
 
     def bound(self, name: str) -> None:
-        """A client has bound a table to a name: the variable is that table from now on.
+        """Make a table that a client has bound to a name the variable of that name.
 
-        Without effect for a table of the server's own, and for a name that scripts cannot have, or that means something
-        in all of them.
+        Without effect for the server's own tables, for names that are no names of variables, and for built-in names.
         """
         if not _is_shared(name) or name in self._words:
             return
@@ -125,9 +127,9 @@ class Scope:
                 self._namespace[name] = self._wrap(table)
 
     def tidy(self) -> None:
-        """Forget variables whose tables were dropped in another way."""
+        """Forget variables whose tables were dropped without a script."""
         if not self._is_stale or not self._lock.acquire(blocking=False):
-            return  # not while a command is served, which may wait for a cycle
+            return  # another thread serves variables, which may wait for a cycle
         try:
             self._is_stale = False
             for name, variable in tuple(self._served.items()):
@@ -139,7 +141,7 @@ class Scope:
             self._lock.release()
 
     def serve(self, principal: Principal) -> Changes:
-        """Serve the variables as they are now, for what a command of ``principal`` has made of them."""
+        """Serve the present variables, after a command of ``principal``."""
         changes = Changes()
         with self._lock:
             found = {
@@ -155,14 +157,14 @@ class Scope:
                 before = self._served.get(name)
                 if (before is not None and before.table is table) or self._refused.get(name) is table:
                     continue
-                if self._catalog.find(name) is table:  # the server's own, which a script has assigned to its own name
+                if self._catalog.find(name) is table:  # a script has assigned a served table to a variable of its name
                     continue
                 self._serve(principal, name, table, before, changes)
             self._tell_hidden(changes)
         return changes
 
     def _tell_hidden(self, changes: Changes) -> None:
-        """Tell which tables of the server are hidden from scripts by variables that the command has made."""
+        """Report the server's tables that new variables hide from scripts."""
         for name, value in tuple(self._namespace.items()):
             if _is_shared(name) and name not in self._names_before and name not in self._served:
                 there = self._catalog.find(name)
@@ -182,12 +184,12 @@ class Scope:
     def _serve(self, principal: Principal, name: str, table: Table, before: _Variable | None, changes: Changes) -> None:
         try:
             is_own = table.traits.is_input or isinstance(table.graph, StandaloneGraph)
-            given = table if is_own else alias(table, name)  # the same table may have other users
+            given = table if is_own else alias(table, name)  # the table may have other users
             served = self._names.serve(principal, name, given)
         except BarrageError as error:
             self._refused[name] = table
             changes.problems.append(f"The variable '{name}' is not served: {error}")
-            if before is not None:  # what it was before is no variable any more
+            if before is not None:  # no variable has the table that was served before
                 del self._served[name]
                 self._take_back(name, before, changes)
             return
@@ -206,7 +208,7 @@ class Scope:
 
 
 def _is_shared(name: object) -> bool:
-    """Whether the variables of that name are tables of the server. A script may write any name into ``globals()``."""
+    """Whether a variable of that name is served; ``globals()`` may have any name."""
     return isinstance(name, str) and name.isidentifier() and not name.startswith("__") and not iskeyword(name)
 
 

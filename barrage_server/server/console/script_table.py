@@ -1,4 +1,4 @@
-"""Tables as scripts see them: with the names of Deephaven's Python API in the server."""
+"""Tables of scripts, with the method names of Deephaven's server-side API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ScriptTable", "SortDirection", "content_of"]
 
 _WAIT_SECONDS: Final = 0.05
-"""Of one wait, after which a script that waits can be stopped."""
+"""Seconds of one wait, after which a waiting script can be stopped."""
 
 
 class SortDirection(StrEnum):
@@ -37,11 +37,13 @@ class SortDirection(StrEnum):
 
 
 class ScriptTable(Operable["ScriptTable"]):
-    """A table in a script. Its methods are those of ``docs/queries.md``, which are computed for the caller.
+    """A table in a script.
+
+    Its operations are described in ``docs/queries.md``, and are computed for the caller.
 
     Args:
         table: the table.
-        context: of the console.
+        context: the context of the console.
 
     """
 
@@ -80,7 +82,7 @@ class ScriptTable(Operable["ScriptTable"]):
 
     @property
     def column_names(self) -> list[str]:
-        """Their names."""
+        """The names of its columns."""
         return list(self._table.schema.names)
 
     @property
@@ -99,7 +101,10 @@ class ScriptTable(Operable["ScriptTable"]):
         return self._table.traits.is_flat
 
     def add(self, table: ScriptTable | Any) -> None:
-        """Add rows to an input table: those of a table, or of a data frame. They replace rows with their keys."""
+        """Add rows of a table or data frame to an input table.
+
+        They replace rows with the same keys.
+        """
         self._write(table, None)
 
     def delete(self, table: ScriptTable | Any) -> None:
@@ -107,10 +112,13 @@ class ScriptTable(Operable["ScriptTable"]):
         self._write(table, PublishMode.DELETE)
 
     def await_update(self, timeout: float | None = None) -> bool:
-        """Wait until this table has changed since this variable came to be, or since the last call.
+        """Wait until the table has changed since this object was made, or the last call.
 
         Args:
-            timeout: seconds after which it returns False; without end when None.
+            timeout: most seconds to wait; None: no limit.
+
+        Returns:
+            Whether the table has changed.
 
         """
         end = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
@@ -129,7 +137,7 @@ class ScriptTable(Operable["ScriptTable"]):
             remove()
 
     def to_arrow(self) -> pa.Table:
-        """Its current content."""
+        """Its current content, as an Arrow table."""
         return self._context.guarded(self._table.to_arrow)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -152,7 +160,7 @@ class ScriptTable(Operable["ScriptTable"]):
         return self.size
 
     def __bool__(self) -> bool:
-        """True, also without rows."""
+        """True, even without rows."""
         return True
 
     def __repr__(self) -> str:
@@ -160,7 +168,7 @@ class ScriptTable(Operable["ScriptTable"]):
 
 
 def content_of(rows: Any) -> pa.Table:
-    """The rows of a table of a script, a data frame, or a mapping of column names to values."""
+    """The rows of a script's table, a data frame, or a mapping of names to values."""
     if isinstance(rows, ScriptTable):
         return rows.to_arrow()
     found = arrow_rows(rows)

@@ -1,4 +1,4 @@
-"""How a script is stopped: between two steps of its own, and never within the engine."""
+"""The stop of scripts: between two steps of their own code, never in the engine."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ __all__ = ["ScriptStop", "StopSwitch"]
 
 
 class ScriptStop(BaseException):
-    """Raised in a script that has to stop. It is no error: ``except Exception`` does not catch it."""
+    """Raised in a script to stop it; ``except Exception`` does not catch it."""
 
 
 class StopSwitch:
-    """Stops the code that one thread runs. :meth:`stop` may be called from any thread.
+    """Stops the code of one thread from any thread.
 
-    Python raises what it is given from outside at the next step of the thread's own code: a call into C, such as
-    ``time.sleep``, ends first. Code within :meth:`shielded` is not interrupted; what it calls asks :meth:`is_stopped`.
-
+    Python raises an asynchronous exception at the next step of the thread's Python code: a call into C, such as
+    ``time.sleep``, ends first. Code within :meth:`shielded` is not interrupted; it may ask :meth:`is_stopped`.
     """
 
     def __init__(self) -> None:
@@ -31,7 +30,7 @@ class StopSwitch:
 
     @property
     def reason(self) -> str:
-        """Why it was stopped; empty when it was not."""
+        """The reason of the stop; empty without one."""
         return self._reason
 
     def is_stopped(self) -> bool:
@@ -39,10 +38,10 @@ class StopSwitch:
         return bool(self._reason)
 
     def begin(self) -> None:
-        """The code of the calling thread may be interrupted from now on.
+        """Allow interruption of the calling thread from now on.
 
         Raises:
-            ScriptStop: it was stopped before.
+            ScriptStop: the code was stopped before.
 
         """
         with self._lock:
@@ -50,14 +49,17 @@ class StopSwitch:
             self._thread = threading.get_ident()
 
     def end(self) -> None:
-        """It may not any more. On its thread; to be called again when ScriptStop was raised within the call."""
+        """Allow interruption no more.
+
+        To be called on the thread of the code, and again when ScriptStop was raised within the call.
+        """
         with self._lock:
             self._thread = None
         if self._is_sent:
             self._take()
 
     def stop(self, reason: str) -> None:
-        """Raise ScriptStop in the code, or right away in what begins later. The first reason counts."""
+        """Raise ScriptStop in the code, or when it begins. The first reason counts."""
         with self._lock:
             if self._reason:
                 return
@@ -65,14 +67,17 @@ class StopSwitch:
             self._send()
 
     def insist(self) -> None:
-        """Raise it again in code that was stopped and still runs: what ran when it was raised has caught it."""
+        """Raise ScriptStop again in code that was stopped and has caught it."""
         with self._lock:
             if self._reason:
                 self._send()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Run the ``with`` body, and stop before or behind it. Without effect on other threads."""
+        """Run the ``with`` body without interruption; a stop is raised before or after.
+
+        Without effect on other threads.
+        """
         if threading.get_ident() != self._thread:
             yield
             return
@@ -93,9 +98,10 @@ class StopSwitch:
             _raise_in(self._thread)
 
     def _take(self) -> None:
-        """Take what was sent and perhaps not raised yet, by raising it here: once more when it was.
+        """Consume an exception that was sent and may not have been raised yet.
 
-        To send nothing instead makes Python 3.11 look for it without end, and profilers and debuggers hang.
+        It is sent once more, and caught here. To send none instead makes Python 3.11 look for it without end, and hangs
+        profilers and debuggers.
         """
         try:
             _raise_in(threading.get_ident())
