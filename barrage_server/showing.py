@@ -1,4 +1,4 @@
-"""Where tables get their widgets for notebooks from: a room above them makes these."""
+"""The seam by which tables get their notebook widgets from a room above."""
 
 from __future__ import annotations
 

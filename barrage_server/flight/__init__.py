@@ -1,1 +1,1 @@
-"""What both ends of a Flight connection share: errors on the wire, staging and commits, retries, sockets."""
+"""What both ends of a Flight connection share: errors, staging, retries, sockets."""

@@ -21,7 +21,7 @@ from barrage_server.flight.sockets import tcp_sockets
 __all__ = ["MOST_ADDRESSES", "AddressFilter"]
 
 MOST_ADDRESSES: Final = 400
-"""Addresses of one filter, so that its program has fewer than the 4,096 instructions that the system takes."""
+"""Most addresses of one filter: its program has fewer than the 4,096 instructions that the system takes."""
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27
 # <linux/filter.h>: load a byte or a word, shift, jump, return; offsets from here on are those of the network's header
 _LOAD_BYTE, _LOAD, _SHIFT_RIGHT, _JUMP, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x20, 0x74, 0x05, 0x15, 0x06
@@ -47,12 +47,11 @@ class AddressFilter:
         return self._refused
 
     def refuse(self, ports: Collection[int], addresses: Collection[str]) -> None:
-        """Refuse connections to ``ports`` from ``addresses``, and accept those from all others.
+        """Refuse connections to ``ports`` from ``addresses``, and accept all others.
 
         Args:
             ports: those of the listening sockets.
             addresses: addresses of IPv4, and networks of IPv6 with 64 bits; :data:`MOST_ADDRESSES` of them at most.
-
         """
         wanted = frozenset(addresses)
         if wanted == self._refused or sys.platform != "linux":
@@ -85,7 +84,7 @@ def _listening(ports: Collection[int]) -> Iterator[socket.socket]:
 
 
 def _program(networks: Iterable[Network]) -> bytes:
-    """A filter that drops what comes from one of the networks."""
+    """A filter that drops packets from the networks."""
     fourth, sixth = list[bytes](), list[bytes]()
     for network in networks:
         start = int(network.network_address)
