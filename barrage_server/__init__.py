@@ -1,17 +1,4 @@
-"""Live tables over Arrow Flight: publish from Spark or Python, subscribe from anywhere.
-
-::
-
-    import barrage_server as bs
-
-    with bs.Server(port=0) as server, bs.connect(server.uri) as client:
-        trades = server.append_table("trades", schema)
-        with client.subscribe("trades") as live:
-            trades.append(batch)
-
-The names here are the public interface. They load on first use: ``import barrage_server`` is cheap, and a client needs
-neither Spark nor Java.
-"""
+"""Live tables over Arrow Flight: publish from Spark or Python, then subscribe."""
 
 from __future__ import annotations
 
@@ -272,7 +259,7 @@ _HOMES: Final = {name: home for home, names in _NAMES.items() for name in names.
 
 
 def _derive(operation: Any, inputs: Sequence[Any], allowance: Allowance) -> Any:
-    """The table of the result of an operation. What computes it is loaded on first use."""
+    """Compute the result of an operation. Its code is loaded on first use."""
     from barrage_server.operations import derive
 
     return derive(operation, inputs, time_ns, allowance)
@@ -282,7 +269,7 @@ derive_with(_derive)
 
 
 def _show(shown: Any, **options: Any) -> Any:
-    """The widget of what is shown in a notebook. What makes it is loaded on first use."""
+    """Make the widget of ``shown`` in a notebook. Its code is loaded on first use."""
     from barrage_server.notebook.widget_of import widget_of
 
     return widget_of(shown, **options)

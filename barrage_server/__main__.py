@@ -1,4 +1,4 @@
-"""``python -m barrage_server``: the command line, for where its script is not on the path."""
+"""The command line as ``python -m barrage_server``."""
 
 from __future__ import annotations
 

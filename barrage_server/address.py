@@ -38,8 +38,7 @@ class ServerAddress:
     Attributes:
         uri: as given, with a scheme and a port, without a path.
         location: the form that Arrow Flight takes.
-        is_deephaven: whether it has a scheme of Deephaven: the server there follows Deephaven's conventions, of
-            whatever make it is.
+        is_deephaven: whether the scheme is Deephaven's: the server follows Deephaven's conventions, whatever its make.
     """
 
     uri: str
@@ -78,7 +77,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class TableAddress:
-    """A table of a server, in one line: ``dh+plain://host:port/scope/name`` or ``grpc://host:port/name``.
+    """The address of a table: ``dh+plain://host:port/scope/name`` and the like.
 
     Attributes:
         server: the address of the server.
@@ -90,7 +89,10 @@ class TableAddress:
 
     @classmethod
     def parse(cls, uri: str) -> TableAddress:
-        """Parse such a line. Characters of a name that a URI does not allow are percent-encoded.
+        """Parse the address of a table.
+
+        ``grpc://host:port/name`` and ``dh+plain://host:port/scope/name`` name tables. Characters of a name that a URI
+        does not allow are percent-encoded.
 
         Raises:
             InvalidRequestError: it is not the address of a table.

@@ -1,4 +1,4 @@
-"""Checks of the arguments of public functions: a wrong one raises an error that names the argument."""
+"""Checks of the arguments of public functions; errors name the argument."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FOREVER: Final = 1e9  # seconds; the waiting functions of Python have limits no
 
 
 def shown(value: object) -> str:
-    """``repr(value)``, shortened for the text of an error; the class if it has several lines, as for a data frame."""
+    """Show ``value`` in a text of an error: its ``repr``, cut, or its class."""
     name = type(value).__name__
     words = f"an {name}" if name[:1] in "AEIOU" else f"a {name}"
     with suppress(Exception):  # the repr of a caller's object may raise
@@ -62,7 +62,7 @@ def text(value: Any, what: str) -> str:
 
 
 def names(value: Any, what: str, *, single: bool = False) -> tuple[str, ...]:
-    """Check that ``value`` is a list of different strings, and return it as a tuple.
+    """Check that ``value`` is a list of names, and return it as a tuple.
 
     Args:
         value: what the caller passed.
@@ -70,7 +70,7 @@ def names(value: Any, what: str, *, single: bool = False) -> tuple[str, ...]:
         single: whether a bare string stands for a list of one.
 
     Raises:
-        InvalidRequestError: it is not, is empty, or has a name twice.
+        InvalidRequestError: it is not a list of strings, or is empty.
     """
     if isinstance(value, str):
         if single:
@@ -103,7 +103,9 @@ def flag(value: Any, what: str) -> bool:
 
 
 def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1) -> int:
-    """Check that ``value`` is an integer (also numpy's, not a bool) from ``least`` to ``most``, and return it.
+    """Check that ``value`` is an integer from ``least`` to ``most``, and return it.
+
+    Integers of numpy count, bools do not.
 
     Raises:
         InvalidRequestError: it is not.
@@ -132,7 +134,9 @@ def number(value: Any, what: str) -> float:
 
 
 def seconds(value: Any, what: str, *, positive: bool = False) -> float:
-    """Check that ``value`` is a finite number of seconds, at least 0, or above 0 if ``positive``, and return it.
+    """Check that ``value`` is a number of seconds, and return it.
+
+    It is finite, and at least 0, or above 0 if ``positive``.
 
     Raises:
         InvalidRequestError: it is not.
@@ -147,7 +151,7 @@ def seconds(value: Any, what: str, *, positive: bool = False) -> float:
 
 
 def choice(value: Any, kind: type[_Choice], what: str) -> _Choice | None:
-    """The member of an enumeration of texts for ``value``, a member or its text; None for None.
+    """The member of an enumeration of texts for a member or its text; None for None.
 
     Raises:
         InvalidRequestError: there is no such member.

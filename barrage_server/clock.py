@@ -1,6 +1,6 @@
-"""The time that goes by for tables: one thread of the process, for as long as there are tables that have to be told it.
+"""Time tables, and the thread that advances them while there are any.
 
-The rooms with tables have no clock; this module hands it to them.
+The rooms with tables have no clock; this module tells them the time.
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ _MOST: Final = (1 << 62) - 1
 _ROWS_AT_START: Final = 1 << 24
 _ROW_BYTES: Final = 8
 _ROUND_SECONDS: Final = 0.01
-"""Least time between two cycles: a shorter period gives several rows in one."""
+"""Least seconds between two cycles: a shorter period gives several rows in one."""
 _IDLE_SECONDS: Final = 1.0
-"""Most time between two looks at which tables there are: they go without a word."""
+"""Most seconds between two checks for tables that are not referenced any more."""
 
 
 def time_table(
     period: int | str, start_time: int | str | None = None, blink_table: bool = False, graph: UpdateGraph | None = None
 ) -> Table:
-    """A table with a row for each ``period`` that has passed, whose column ``Timestamp`` has its moment.
+    """A table with a row for each ``period`` that has passed.
+
+    Its column ``Timestamp`` has the moments.
 
     >>> bs.time_table("PT1S").update("x = ii % 10")
 
     Args:
         period: nanoseconds, at least 1,000, or a duration such as ``"PT0.1S"``. Cycles are at least 10 ms apart: a
             shorter period gives several rows in one.
-        start_time: of the first row: nanoseconds since 1970 UTC, or a moment such as ``"2024-06-15T10:00:00Z"``. Now
-            without, rounded down to a whole period.
+        start_time: moment of the first row: nanoseconds since 1970 UTC, or a text such as ``"2024-06-15T10:00:00Z"``.
+            By default now, rounded down to a whole period.
         blink_table: whether rows live for one cycle.
-        graph: the update graph of the tables that it is used with, such as ``server.graph``; its own without.
+        graph: the update graph of the tables that it is used with, such as ``server.graph``; by default its own.
 
     Raises:
         InvalidRequestError: an argument makes no sense.
         LimitError: there would be more than 16,777,216 rows right away.
-
     """
     instance(graph, UpdateGraph, "graph")
     return make_time_table(period, start_time, blink_table, UpdateGraph() if graph is None else graph)
@@ -61,12 +62,12 @@ def time_table(
 def make_time_table(
     period: int | str, start_time: int | str | None, blink_table: bool, graph: UpdateGraph, least: int = LEAST_PERIOD
 ) -> Table:
-    """The same, with a period of ``least`` nanoseconds at least. Raises what :func:`time_table` does."""
+    """Make a time table as :func:`time_table` does, with a least period."""
     now = time.time_ns()
     start, every, rows = _beginning(period, start_time, blink_table, least, now)
     kind = BlinkTimeTable if blink_table else TimeTable
     if blink_table and rows > 0:
-        start += every * (rows - 1)  # those that have passed are not seen any more
+        start += every * (rows - 1)  # no subscriber would see the earlier rows
     table = kind(graph, "time_table", start, every)
     while table.next_at <= now:
         table.advance(now)
@@ -76,7 +77,7 @@ def make_time_table(
 
 
 def bytes_at_start(period: int | str, start_time: int | str | None, blink_table: bool, least: int) -> int:
-    """The bytes of the rows that such a table begins with. Raises what :func:`time_table` does."""
+    """The bytes of a time table's first rows, with errors as :func:`time_table`."""
     _, _, rows = _beginning(period, start_time, blink_table, least, time.time_ns())
     return 0 if blink_table else _ROW_BYTES * max(rows, 0)
 
@@ -84,7 +85,7 @@ def bytes_at_start(period: int | str, start_time: int | str | None, blink_table:
 def _beginning(
     period: int | str, start_time: int | str | None, blink_table: bool, least: int, now: int
 ) -> tuple[int, int, int]:
-    """The moment of the first row, the period, both in nanoseconds, and the rows that are due at ``now``."""
+    """The first moment and the period, in nanoseconds, and the rows due at ``now``."""
     if not isinstance(blink_table, bool):
         raise InvalidRequestError(f"blink_table must be True or False, not {shown(blink_table)}.")
     every = integer(_nanoseconds(period, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST)
@@ -163,7 +164,7 @@ class Clock:
         return min(_IDLE_SECONDS, max(_ROUND_SECONDS, (min(times) - now) / 1e9))
 
     def _advance(self, now: int) -> None:
-        """A cycle for each graph with a table that has a row due."""
+        """Run a cycle in each graph with a table that has a row due."""
         with self._changed:
             due = [table for entry in self._tables if (table := entry()) is not None and table.next_at <= now]
         graphs: dict[UpdateGraph, list[Ticking]] = {}
@@ -184,7 +185,7 @@ class Clock:
                 self._stop(table, reason)
 
     def _stop(self, table: Ticking, error: Exception) -> None:
-        """Tell ``table`` the time no more; what follows it fails."""
+        """Stop advancing ``table``; the tables derived from it fail."""
         if not isinstance(error, BarrageError):
             logger.error("a time table failed", exc_info=error)
         with self._changed:

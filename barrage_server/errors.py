@@ -68,7 +68,7 @@ __all__ = [
 
 
 class BarrageError(Exception):
-    """The root of the tree: the base of all errors that this package raises on purpose."""
+    """The base of all errors that this package raises on purpose."""
 
     code: ClassVar[str] = "UNKNOWN"
 
@@ -80,15 +80,15 @@ class InvalidRequestError(BarrageError):
 
 
 class WireFormatError(InvalidRequestError):
-    """Bytes from the other side violate the Barrage or Arrow format."""
+    """Bytes that violate the Barrage or Arrow format."""
 
 
 class RowSetError(InvalidRequestError):
-    """Row keys, ranges or shifts violate the rules of ordered row sets."""
+    """Row keys, ranges or shifts that violate the rules of ordered row sets."""
 
 
 class SchemaMismatchError(InvalidRequestError):
-    """Columns or types differ from those of the table."""
+    """Columns or types that differ from those of the table."""
 
 
 class UnknownColumnError(InvalidRequestError):
@@ -100,11 +100,11 @@ class UnsupportedTypeError(InvalidRequestError):
 
 
 class KeyMismatchError(InvalidRequestError):
-    """Key columns are missing, or differ from those of the table."""
+    """Key columns that are missing, or differ from those of the table."""
 
 
 class UnsupportedOperationError(InvalidRequestError):
-    """This kind of table or stream does not offer the operation."""
+    """An operation that this kind of table or stream does not have."""
 
 
 class NotFoundError(BarrageError):
@@ -114,11 +114,11 @@ class NotFoundError(BarrageError):
 
 
 class UnknownTableError(NotFoundError):
-    """There is no table of that name or ticket."""
+    """No table has that name or ticket."""
 
 
 class AlreadyExistsError(BarrageError):
-    """A table of that name exists and is of another kind or schema."""
+    """A table of that name exists, and is of another kind or schema."""
 
     code = "ALREADY_EXISTS"
 
@@ -136,7 +136,7 @@ class AuthenticationError(BarrageError):
 
 
 class ForbiddenError(BarrageError):
-    """The caller's roles lack a right. The text names the right and the table.
+    """A right that the caller's roles lack. The text names the right and the table.
 
     A table on which the caller has no right at all is an :class:`UnknownTableError` instead.
     """
@@ -145,13 +145,13 @@ class ForbiddenError(BarrageError):
 
 
 class LimitError(BarrageError):
-    """A limit of this server was reached; trying later or asking for less may succeed."""
+    """A limit of this server was reached; trying later or with less may succeed."""
 
     code = "RESOURCE_EXHAUSTED"
 
 
 class MessageTooLargeError(LimitError):
-    """One message would be larger than its receiver, or the protocol, allows."""
+    """One message is larger than its receiver or the protocol allows."""
 
 
 class UnavailableError(BarrageError):
@@ -173,25 +173,25 @@ class PublishError(BarrageError):
 
 
 class FencedError(PublishError):
-    """The publisher's name is in use by another epoch, or by another user; nothing is committed."""
+    """The publisher's name belongs to another epoch or user; nothing is committed."""
 
 
 class LostBatchesError(PublishError):
-    """Batches between the publisher's last committed one and this one are missing; nothing is committed."""
+    """Batches before this one are missing on the server; nothing is committed."""
 
 
 class ReadOnlyError(BarrageError):
-    """Tables cannot be changed, because what changes them cannot be written to the data directory; reading works."""
+    """The data directory cannot be written, so tables can only be read."""
 
     code = "FAILED_PRECONDITION"
 
 
 class JournalError(BarrageError):
-    """A data directory is damaged, belongs to something else, or has a format of another version.
+    """A data directory is damaged, or is not of this package and version.
 
     Attributes:
-        segment: the file of the journal that is damaged; ``None`` when it is something else.
-        offset: where the damage begins in it, in bytes.
+        segment: the damaged file of the journal; ``None`` for damage elsewhere.
+        offset: where the damage begins in that file, in bytes.
     """
 
     code = "INTERNAL"
@@ -209,13 +209,16 @@ class DependencyError(BarrageError):
 
 
 class InternalError(BarrageError):
-    """A fault of this software. The text has an id; the server's log has the details under it."""
+    """A fault of this software, with an id of the server's log in its text."""
 
     code = "INTERNAL"
 
 
 class TableFailedError(InternalError):
-    """A cycle failed in a table, which does not change any more. The text names the table, what failed, and why."""
+    """A cycle failed in a table, which does not change any more.
+
+    The text names the table, what failed, and why.
+    """
 
 
 for _name in __all__:  # they are public: see barrage_server.public, which has no place below this module

@@ -1,4 +1,4 @@
-"""Optional packages: the packages of an extra of this project, and the error when some are missing."""
+"""The packages of an extra of this project, and the error when some are missing."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _REQUIREMENT: Final = re.compile(
 
 
 def missing_extra(doing: str, extra: str, error: ImportError) -> DependencyError:
-    """The error for an import that failed because the packages of an extra are missing, or are too old.
+    """The error for an import that failed because packages of an extra are missing.
 
-    The text is one line with the installable names of the packages (``grpcio``, although the missing module may be
-    ``google``), and the command that installs them.
+    They may also be too old. The text is one line with the installable names of the packages (``grpcio``, although the
+    missing module may be ``google``), and the command that installs them.
 
     Args:
-        doing: what needs the packages, up to the verb: ``"Publishing from Spark needs"``.
+        doing: the purpose of the packages, up to the verb: ``"Publishing from Spark needs"``.
         extra: name of the extra in ``pyproject.toml``.
         error: the error of the import.
     """

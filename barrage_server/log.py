@@ -1,6 +1,7 @@
-"""Logs and terminals, protected from foreign texts: one line per record, unprintable characters escaped.
+"""Log records and terminal output that are safe from foreign texts.
 
-Each record says which call it is about, as far as that is known: it has the attributes of :data:`FACTS`.
+A record takes one line, and unprintable characters are escaped. Each record has the attributes of :data:`FACTS`, as far
+as the call that it is about is known.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ __all__ = [
 ]
 
 FACTS: Final = ("request_id", "principal", "peer", "table", "step")
-"""What a record says of the call that it is about: an id, the caller's name and address, a table, a step of it.
+"""Attributes of a record about its call: an id, the caller's name and address, a table, and a step of that table.
 
-They are attributes of the records of this package, ``None`` where unknown. ``extra=`` sets them for one record.
+All records of this package have them, ``None`` where unknown. ``extra=`` sets them for one record.
 """
 
 CallFacts = dict[str, Any]
-"""What is known of one call, by the names of :data:`FACTS`."""
+"""The known facts of one call, by the names of :data:`FACTS`."""
 
 LOGGERS: Final = tuple(
     f"barrage_server{room}"
@@ -59,13 +60,13 @@ def count(number: int, noun: str = "") -> str:
 
 
 def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:
-    r"""``text`` as one line: unprintable characters are escaped as in Python, such as ``\n`` and ``\x1b``; a long text
-    is cut.
+    r"""Escape the unprintable characters of ``text``, and cut a long text.
+
+    Escapes are those of Python, such as ``\n`` and ``\x1b``.
 
     Args:
         text: any text.
         most: characters to keep.
-
     """
     if len(text) > most:
         text = f"{text[:most]}... ({len(text) - most:,} more characters)"
@@ -73,18 +74,17 @@ def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` with its line breaks, and all other unprintable characters escaped."""
+    """Escape the unprintable characters of ``text``, except line breaks and tabs."""
     return "\n".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 
 class Throttle:
-    """Admits ``burst`` messages at once and ``per_second`` after that; counts the others.
+    """A limit on the rate of messages, which counts those it suppresses.
 
     Args:
         burst: messages at once.
         per_second: messages per second after those.
         clock: a monotonic clock, in seconds.
-
     """
 
     def __init__(self, burst: int, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -97,7 +97,11 @@ class Throttle:
         self._held_back = 0
 
     def admit(self) -> int | None:
-        """Whether one more message is admitted: ``None`` if not, else the number suppressed since the last one."""
+        """Ask for one more message.
+
+        Returns:
+            The number of messages suppressed since the last admitted one; ``None`` when this one is not admitted.
+        """
         with self._lock:
             now = self._clock()
             self._credit = min(float(self._burst), self._credit + (now - self._at) * self._per_second)
@@ -109,19 +113,24 @@ class Throttle:
             held_back, self._held_back = self._held_back, 0
             return held_back
 
+    def log(self, logger: logging.Logger, level: int, text: str, *args: object) -> None:
+        """Log a message if it is admitted, with the number suppressed since the last one."""
+        if logger.isEnabledFor(level) and (held_back := self.admit()) is not None:
+            logger.log(level, text + (f" (and {held_back:,} more, not shown)" if held_back else ""), *args)
+
 
 _call: ContextVar[CallFacts | None] = ContextVar("barrage_call", default=None)
 
 
 def call_facts() -> CallFacts:
-    """The facts of the call that this thread or task serves; an empty mapping outside of calls."""
+    """The facts of the call that this thread or task serves; empty outside of calls."""
     facts = _call.get()
     return {} if facts is None else facts
 
 
 @contextmanager
 def about(facts: CallFacts | None) -> Iterator[None]:
-    """Let the records of the ``with`` body be about the call of ``facts``. Not for generators."""
+    """Attach ``facts`` to the log records of the ``with`` body. Not for generators."""
     before = _call.get()
     _call.set(facts)
     try:
@@ -132,14 +141,18 @@ def about(facts: CallFacts | None) -> Iterator[None]:
 
 @contextmanager
 def serving_call(peer: str | None) -> Iterator[CallFacts]:
-    """Give the records of the ``with`` body a new request id, and the address of the caller. Yields the facts."""
+    """Attach a new request id and the caller's address to the records of the body.
+
+    Yields:
+        The facts, to which :func:`note` adds.
+    """
     facts: CallFacts = {"request_id": secrets.token_hex(8), "peer": peer}
     with about(facts):
         yield facts
 
 
 def note(**facts: object) -> None:
-    """Add to the facts of the call that this thread or task serves. Outside of calls it does nothing."""
+    """Add to the facts of the call that this thread or task serves, if any."""
     known = _call.get()
     if known is not None:
         known.update(facts)
@@ -148,12 +161,12 @@ def note(**facts: object) -> None:
 class JsonFormatter(logging.Formatter):
     """One JSON object per record, on one line of ASCII.
 
-    ``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message``, those of :data:`FACTS` that are known, and
+    Its fields are ``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message``, the known ones of :data:`FACTS`, and
     ``traceback``. Texts are escaped as in :func:`one_line`, so that they are printable after decoding, too.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Format a record as one line."""
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         entry: dict[str, object] = {
             "time": f"{at}.{int(record.msecs):03d}Z",
@@ -172,10 +185,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line of text per record, and the indented lines of a traceback. The request id is at the end, in brackets."""
+    """One line per record, its request id at the end, and its traceback indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, or the lines."""
+        """Format a record as one line, and the lines of its traceback."""
         request_id = getattr(record, "request_id", None)
         behind = "" if request_id is None else f" [{one_line(str(request_id))}]"
         head = f"{self.formatTime(record)} {record.levelname} {one_line(record.name)}: {_message(record)}{behind}"
@@ -186,12 +199,12 @@ class TextFormatter(logging.Formatter):
 def _message(record: logging.LogRecord) -> str:
     try:
         return one_line(record.getMessage())
-    except Exception:  # arguments that do not fit the text, which would take more than a line to report
+    except Exception:  # arguments that do not fit the text
         return one_line(f"{record.msg!r} {record.args!r}")
 
 
 def _trace(record: logging.LogRecord) -> str:
-    """The traceback of a record: lines that are indented, so that none looks like a record; empty without one."""
+    """The indented lines of a record's traceback, so that none looks like a record."""
     if record.exc_text:
         text = record.exc_text
     elif record.exc_info and record.exc_info[1] is not None:
@@ -207,7 +220,7 @@ def _indented(text: str) -> str:
 
 
 class _OneLine(logging.Filter):
-    """Escapes records before any handler sees them, also those of the program that embeds this package. Adds facts."""
+    """Escapes records, and adds their facts, before any handler sees them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         facts = call_facts()

@@ -1,4 +1,4 @@
-"""The process of servers and clients: the end of the interpreter, forks, thread creation, stderr.
+"""The process of servers and clients: its end, forks, threads, memory and stderr.
 
 An ending interpreter waits for threads, and frees Flight servers and clients, which wait for their streams. Open
 objects are closed before that, by :func:`end_with_process`, in the order of :class:`Ending`, in bounded time.
@@ -43,27 +43,26 @@ _POOL_VARIABLE: Final = "ARROW_DEFAULT_MEMORY_POOL"
 _MALLOC_VARIABLES: Final = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 _MAPPED_BYTES: Final = 4 << 20
-"""Arrays of this size and larger are returned at once; they can have large pages."""
+"""Bytes from which an array is mapped, and returned when it is freed. Mapped arrays can have large pages."""
 _KEPT_BYTES: Final = 32 << 20
-"""What is kept of smaller ones, for each arena."""
+"""Freed bytes that glibc keeps at the end of each arena."""
 _FREE_BYTES: Final = 64 << 20
-"""Bytes that the C library's allocator may keep, in all arenas, until they are returned; see :func:`return_memory`."""
+"""Free bytes in all arenas beyond which :func:`return_memory` returns memory."""
 _MOST_DESCRIPTORS: Final = 1 << 16
 """Upper bound of the raised soft limit of descriptors: listing a process's descriptors takes time for each."""
 _SPARE_DESCRIPTORS: Final = 64
-
+"""Least number of descriptors that connections leave free."""
 _SECONDS: Final = 5.0
 """Seconds for all open objects to end, except the last step of each."""
-
-
 _REST_OF_DAEMONS: Final = 0.02
-"""Seconds for daemon threads to leave Arrow, and to come where they wait: one that leaves it after the interpreter has
-ended is ended by force, which can abort the process.
+"""Seconds for daemon threads to leave Arrow and wait.
+
+A thread that leaves Arrow after the end of the interpreter is killed, which can abort the process.
 """
 
 
 class Ending(IntEnum):
-    """The order in which objects end: publications first, the connections that they need last."""
+    """The order in which objects end: those that need a connection before it."""
 
     PUBLICATION = 0
     RELAY = 1
@@ -87,8 +86,9 @@ class Waiting(Protocol):
 
 
 class _Registry:
-    """The objects to close at the end of this process. A forked child begins with an empty registry: it does not have
-    the parent's threads.
+    """The objects to close at the end of this process.
+
+    A forked child begins with an empty registry, because it lacks the parent's threads.
     """
 
     def __init__(self) -> None:
@@ -103,34 +103,33 @@ _registry = _Registry()
 
 
 def end_with_process(thing: Endable, order: Ending) -> None:
-    """Close ``thing`` when the interpreter ends, unless it was freed before. Closing twice must be safe."""
+    """Close ``thing`` when the interpreter ends. Closing twice must be safe."""
     with _registry.lock:
         _registry.open[order].add(thing)
 
 
 def wake_at_end(thing: Waiting) -> None:
-    """Call ``thing.wake()`` when the main thread has ended, before the interpreter waits for other threads."""
+    """Call ``thing.wake()`` when the main thread ends, before others are awaited."""
     with _registry.lock:
         _registry.waiting.add(thing)
 
 
 def leave_to_parent(thing: object) -> None:
-    """Never free ``thing``, an object with threads such as a Flight server, in a forked child."""
+    """Never free ``thing``, which has threads, in a forked child."""
     with _registry.lock:
         _registry.threaded.add(thing)
 
 
 def is_ending() -> bool:
-    """Whether the main thread has ended, after which no thread may wait without a limit."""
+    """Whether the main thread has ended, so that no thread may wait without limit."""
     return _registry.is_ending
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Start ``thread``.
+    """Start ``thread``, or raise an error of this package.
 
     Raises:
         LimitError: the process cannot start a thread.
-
     """
     try:
         thread.start()
@@ -142,7 +141,7 @@ def start_thread(thread: threading.Thread) -> None:
 
 
 class _Allocators:
-    """``chosen``: whether the C library's allocator was told what to keep."""
+    """``chosen``: whether :func:`choose_allocators` has set up the C library."""
 
     chosen = False
 
@@ -151,14 +150,14 @@ _allocators = _Allocators()
 
 
 def choose_allocators() -> None:
-    """Have Arrow allocate with jemalloc, and numpy's allocator keep freed memory for the next arrays.
+    """Let Arrow allocate with jemalloc, and glibc keep freed memory for reuse.
 
     Variables of the environment take precedence: ``ARROW_DEFAULT_MEMORY_POOL``, and glibc's for ``malloc``.
 
-    - mimalloc, the default of Arrow, keeps what other threads free until the thread that allocated it allocates again.
-      A thread that waits for a client does not, and gRPC frees what it has sent on threads of its own.
-    - glibc returns what is freed beyond a bound that depends on the arrays so far. In some processes each cycle of a
-      large table then writes to fresh memory, which takes up to a fifth of its time.
+    - mimalloc, Arrow's default, keeps memory that another thread freed until the allocating thread allocates again. A
+      thread that waits for a client does not allocate, and gRPC frees sent messages on its own threads.
+    - glibc returns freed memory beyond a bound that depends on earlier arrays. In some processes each cycle of a large
+      table then writes to fresh memory, which takes up to a fifth of its time.
     """
     if not os.environ.get(_POOL_VARIABLE) and "jemalloc" in pa.supported_memory_backends():
         pa.set_memory_pool(pa.jemalloc_memory_pool())
@@ -174,22 +173,21 @@ def choose_allocators() -> None:
 
 
 class _Mallinfo(ctypes.Structure):
-    """What glibc's ``mallinfo2`` returns. ``free``: bytes of free blocks in all arenas, its ``fordblks``."""
+    """The result of glibc's ``mallinfo2``; ``free`` is its ``fordblks``."""
 
     _fields_: ClassVar = [("before", ctypes.c_size_t * 8), ("free", ctypes.c_size_t), ("after", ctypes.c_size_t)]
 
 
 def return_memory() -> bool:
-    """Return memory that was freed to the operating system, if the C library's allocator keeps much of it.
+    """Return freed memory to the operating system, if the C library keeps much of it.
 
-    glibc keeps an arena for each of several threads, and what is freed between used blocks of an arena stays in the
-    process. That is as much as threads have had at once, such as those that wait for clients that take nothing. To be
-    called every ten seconds or so: what is returned must be asked for again, at 0.2 ms for each MiB, about.
+    glibc has an arena for each of several threads, and keeps freed memory between used blocks of an arena. That is up
+    to the most that threads have used at once, for example while they wait for stalled clients. To be called about
+    every ten seconds: allocating returned memory again costs about 0.2 ms per MiB.
 
     Returns:
-        Whether memory was returned; ``False`` with another C library, and where :func:`choose_allocators` has chosen
-        nothing: the process then decides for itself.
-
+        Whether memory was returned; ``False`` with another C library, and where :func:`choose_allocators` has left the
+        allocator as it was.
     """
     if not _allocators.chosen:
         return False
@@ -205,7 +203,7 @@ def return_memory() -> bool:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process open as many descriptors as the system allows; returns the number."""
+    """Raise the limit of open descriptors as far as the system allows; return it."""
     import resource  # there is none on Windows
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -219,7 +217,7 @@ def raise_descriptor_limit() -> int:
 
 
 def most_connections(wanted: int) -> int:
-    """Connections that one port may take, up to ``wanted``: some descriptors are left for all else."""
+    """The connections for one port, at most ``wanted``; some descriptors stay free."""
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -253,7 +251,10 @@ def _close_all() -> None:
 
 
 def _leave_to_parent() -> None:
-    """In a forked child: clear the registry, and never free objects that would wait for threads of the parent."""
+    """Clear the registry of a forked child, and never free objects with threads.
+
+    Freeing them would wait for threads of the parent.
+    """
     global _registry
     threaded = set(_registry.threaded)
     for finalizer in list(getattr(weakref.finalize, "_registry", ())):
@@ -265,21 +266,20 @@ def _leave_to_parent() -> None:
     _registry = _Registry()
 
 
-# Runs before the interpreter waits for non-daemon threads. Registered after ``concurrent.futures`` registers its own
-# function, because these functions run last one first: a thread of a pool may wait here. There is no public function
-# for this; without it such threads keep waiting, and everything else still ends.
+# Runs before the interpreter waits for non-daemon threads. Registered after the function of ``concurrent.futures``,
+# because the last registered function runs first, and a thread of a pool may wait here. There is no public interface;
+# without it such threads keep waiting, and everything else still ends.
 _register = getattr(threading, "_register_atexit", None)
 if _register is not None:
     try:
         _register(_main_thread_ended)
     except RuntimeError:  # imported while the interpreter ends
         _registry.is_ending = True
-# ``weakref`` runs the finalizers of Flight's servers, which wait for their streams, in an exit function registered with
-# the first finalizer. Ours is registered after that one, so that it is called before it.
+# ``weakref`` runs the finalizers of Flight's servers, which wait for their streams, in an exit function that the first
+# finalizer registers. ``_close_all`` is registered after it, so that it runs before.
 weakref.finalize(_main_thread_ended, lambda: None)
 atexit.register(_close_all)
 if "grpc" not in sys.modules:
-    # gRPC writes to stderr, past every logger; its messages are also in the errors raised. It reads this variable when
-    # it is loaded.
+    # gRPC writes to stderr, past every logger; errors have its messages, too. It reads this variable when it is loaded.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.register_at_fork(after_in_child=_leave_to_parent)

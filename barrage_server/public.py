@@ -11,7 +11,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def public(kind: _Class) -> _Class:
-    """Set the package as the module of a class: in tracebacks, in ``repr``, and in pickles.
+    """Make the package the module of a class, in tracebacks, ``repr`` and pickles.
 
     Its name must be one of ``barrage_server.__all__``. Field types of a dataclass are resolved here, among the names of
     its own module, because libraries such as pydantic resolve them in the module that the class names.

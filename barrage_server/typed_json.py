@@ -1,8 +1,8 @@
 """JSON values of dataclasses, written and read by the types of their fields.
 
 A dataclass is an object with its fields. Where a field can hold dataclasses of several classes, the object names its
-class by ``"kind"``: ``is_null`` for ``IsNull``. Tuples are lists, members of enumerations are their texts. Values are
-checked strictly: nothing is converted but an integer to a number. ``Annotated`` adds :class:`AtLeast` to integers and
+class by ``"kind"``: ``is_null`` for ``IsNull``. Tuples are lists, and members of enumerations are their texts. Reading
+is strict: no value is converted, except an integer to a number. ``Annotated`` adds :class:`AtLeast` to integers and
 :data:`MAY_BE_EMPTY` to strings.
 """
 
@@ -28,18 +28,18 @@ __all__ = ["KIND", "MAY_BE_EMPTY", "MOST_DEPTH", "REQUIRED", "AtLeast", "OwnForm
 KIND: Final = "kind"
 """The field of an object that names its class."""
 MOST_DEPTH: Final = 160
-"""Levels of lists and objects within each other. The conditions of a plan have two for each level of theirs."""
+"""Levels of nested lists and objects. A level of a plan's conditions takes two."""
 REQUIRED: Final[Mapping[str, bool]] = {"required": True}
-"""Metadata of a field that must be there although it has a default in Python."""
+"""Metadata of a field that must be present although it has a default in Python."""
 MAY_BE_EMPTY: Final = object()
-"""In ``Annotated``: the string may be empty, where others may not. Strings in lists always may."""
+"""Note of ``Annotated``: the string may be empty, where others may not. Strings in lists always may."""
 _INT64: Final = 1 << 63
 _UNIONS: Final = (Union, types.UnionType)
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """The range of an integer. ``text`` begins the error for those below it."""
+    """The least value of an integer. ``text`` begins the error for smaller ones."""
 
     minimum: int
     text: str
@@ -50,7 +50,7 @@ class OwnForm:
     """The form of a type that is neither a dataclass nor one of JSON: a string.
 
     Attributes:
-        text: what the string is, for the text of an error.
+        text: a description of the string, for the text of an error.
         write: makes the string.
         read: reads it; the second argument is the place, as the beginning of the text of an error.
 
@@ -71,7 +71,7 @@ class _Form:
         items: the type of the items of a list; None: no list.
         classes: dataclasses by their kind.
         own: a type with a form of its own; None: none.
-        notes: what ``Annotated`` adds.
+        notes: the notes of ``Annotated``.
 
     """
 
@@ -93,7 +93,7 @@ _WORDS: Final = {
 
 
 def _parts(kind: Any) -> tuple[list[Any], tuple[Any, ...]]:
-    """The types that a type is a union of, and what ``Annotated`` adds to them."""
+    """The members of a union, and the notes of ``Annotated``."""
     if get_origin(kind) is Annotated:
         inner, *notes = get_args(kind)
         parts, others = _parts(inner)
@@ -106,7 +106,11 @@ def _parts(kind: Any) -> tuple[list[Any], tuple[Any, ...]]:
 
 @cache
 def _form(kind: Any, owns: tuple[type, ...]) -> _Form:
-    """The form of a type; TypeError for one that JSON has no form for here. ``owns``: types with forms of their own."""
+    """The form of a type. ``owns``: types with forms of their own.
+
+    Raises:
+        TypeError: the type has no form as JSON.
+    """
     scalars: set[type] = set()
     enumeration: type[StrEnum] | None = None
     items: Any = None
@@ -130,7 +134,7 @@ def _form(kind: Any, owns: tuple[type, ...]) -> _Form:
 
 
 def _dataclasses(kind: type) -> list[type]:
-    """A class and those derived from it, as far as they are dataclasses."""
+    """The dataclasses among a class and its subclasses."""
     found = [kind] if dataclasses.is_dataclass(kind) else []
     derived: type
     for derived in kind.__subclasses__():
@@ -161,10 +165,10 @@ class TypedJson:
 
     Attributes:
         error: the class of errors about values that do not fit.
-        with_defaults: whether fields are written that have their default, but for None, which never is.
+        with_defaults: whether fields with their default are written. A default of None never is.
         null_is_absent: whether null is the same as no field.
         empty_texts: whether strings may be empty.
-        broken_texts: whether strings may have half of a pair of surrogates; what takes them refuses them then.
+        broken_texts: whether strings may have half of a pair of surrogates, which their reader must refuse.
         own: types with forms of their own.
 
     """
@@ -202,7 +206,7 @@ class TypedJson:
         return self._scalar(value, form, place, is_hidden=False)
 
     def written_fields(self, value: Any, place: str, depth: int = 0) -> dict[str, Any]:
-        """The fields of a dataclass as JSON values. Raises what :meth:`write` does."""
+        """The fields of a dataclass as JSON values. Raises the errors of :meth:`write`."""
         found = {}
         for name, (entry, kind) in fields_of(type(value)).items():
             given = getattr(value, name)
@@ -216,7 +220,7 @@ class TypedJson:
         Args:
             value: of JSON.
             kind: the type.
-            place: where the value stands, for the text of an error.
+            place: the place of the value, for the text of an error.
             depth: how many lists and objects it is within.
             is_hidden: whether no error shows the value.
 
@@ -258,9 +262,10 @@ class TypedJson:
         *,
         refuse_others: bool = True,
     ) -> Any:
-        """The dataclass ``kind`` with the fields of an object, which has ``others`` beside them.
+        """The dataclass ``kind`` with the fields of an object.
 
-        ``refuse_others``: whether any further field is refused, and not ignored. Raises what :meth:`read` does.
+        ``others``: fields that the object may have besides. ``refuse_others``: whether further fields are refused, and
+        not ignored. Raises the errors of :meth:`read`.
         """
         known = fields_of(kind)
         if refuse_others and (more := value.keys() - known.keys()) and not more.issubset(others):
@@ -279,7 +284,7 @@ class TypedJson:
     def refuse_others(
         self, value: Mapping[str, Any], allowed: Collection[str], place: str, known: Collection[str] | None = None
     ) -> None:
-        """Refuse a field that is not ``allowed``: a misspelt option would have no effect. The text names ``known``."""
+        """Refuse a field that is not ``allowed``, with a suggestion from ``known``."""
         for name in value:
             if name not in allowed:
                 told = nearest(name, allowed if known is None else known)
@@ -333,7 +338,7 @@ class TypedJson:
         return self.empty_texts or MAY_BE_EMPTY in form.notes
 
     def _text(self, form: _Form) -> str:
-        """What fits, for the text of an error."""
+        """The allowed values, for the text of an error."""
         words = [word for kind, word in _WORDS.items() if kind in form.scalars and kind is not types.NoneType]
         if str in form.scalars and not self._takes_empty(form):
             words[0] = "a string that is not empty"
@@ -370,6 +375,6 @@ def _check_depth(place: str, depth: int) -> None:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """A sentence that names the entry of ``known`` that is most like an unknown one, or all."""
+    """A sentence that suggests the entry of ``known`` closest to ``name``, or all."""
     close = difflib.get_close_matches(name[:100], known, n=1)
     return f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(known) or 'none'}."

@@ -1,7 +1,7 @@
 """A filter of new connections by address, in the operating system. Linux only.
 
-gRPC accepts every connection, and reads what has come over it, before the process can shut it. A classic socket filter
-on the listening sockets drops the packets that would open a connection. Connections that are open stay as they are.
+gRPC accepts every connection, and reads its first bytes, before the process can shut it. A classic socket filter on the
+listening sockets drops the packets that would open a connection. Open connections are not affected.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from barrage_server.flight.sockets import tcp_sockets
 __all__ = ["MOST_ADDRESSES", "AddressFilter"]
 
 MOST_ADDRESSES: Final = 400
-"""Addresses of one filter, so that its program has fewer than the 4,096 instructions that the system takes."""
+"""Most addresses of one filter: its program has fewer than the 4,096 instructions that the system takes."""
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27
-# <linux/filter.h>: load a byte or a word, shift, jump, return; offsets from here on are those of the network's header
+# <linux/filter.h>: load a byte or a word, shift, jump, return; offsets from _NETWORK count from the network's header
 _LOAD_BYTE, _LOAD, _SHIFT_RIGHT, _JUMP, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x20, 0x74, 0x05, 0x15, 0x06
 _NETWORK: Final = 0xFFF00000
 _SOURCE_4, _SOURCE_6 = _NETWORK + 12, _NETWORK + 8
@@ -47,12 +47,11 @@ class AddressFilter:
         return self._refused
 
     def refuse(self, ports: Collection[int], addresses: Collection[str]) -> None:
-        """Refuse connections to ``ports`` from ``addresses``, and accept those from all others.
+        """Refuse connections to ``ports`` from ``addresses``, and accept all others.
 
         Args:
             ports: those of the listening sockets.
             addresses: addresses of IPv4, and networks of IPv6 with 64 bits; :data:`MOST_ADDRESSES` of them at most.
-
         """
         wanted = frozenset(addresses)
         if wanted == self._refused or sys.platform != "linux":
@@ -85,7 +84,7 @@ def _listening(ports: Collection[int]) -> Iterator[socket.socket]:
 
 
 def _program(networks: Iterable[Network]) -> bytes:
-    """A filter that drops what comes from one of the networks."""
+    """A filter that drops packets from the networks."""
     fourth, sixth = list[bytes](), list[bytes]()
     for network in networks:
         start = int(network.network_address)
@@ -103,7 +102,7 @@ def _program(networks: Iterable[Network]) -> bytes:
         _step(_LOAD_BYTE, _NETWORK),
         _step(_SHIFT_RIGHT, 4),  # the version
         _step(_JUMP_IF_EQUAL, 6, 0, 1),
-        _step(_JUMP, len(fourth) + 2),  # to those of IPv6
+        _step(_JUMP, len(fourth) + 2),  # to the steps for IPv6
         _step(_LOAD, _SOURCE_4),
         *fourth,
         _step(_RETURN, _TAKE),

@@ -1,9 +1,9 @@
-"""Errors of this package <-> errors of Arrow Flight, for both ends of a Flight connection.
+"""Errors of this package as errors of Arrow Flight, and back.
 
-``pyarrow.flight`` supports a part of gRPC's statuses: its own classes cover UNAUTHENTICATED, PERMISSION_DENIED,
+``pyarrow.flight`` supports a part of gRPC's statuses. Its own classes cover UNAUTHENTICATED, PERMISSION_DENIED,
 UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL and UNKNOWN, and the plain Arrow errors add NOT_FOUND,
-INVALID_ARGUMENT and UNIMPLEMENTED. The class of this package is therefore part of the text, ``what is wrong
-[ClassName]``, which any client can show, and from which :func:`from_flight` restores the class.
+INVALID_ARGUMENT and UNIMPLEMENTED. Therefore the text names the class of this package, ``what is wrong [ClassName]``:
+any client can show it, and :func:`from_flight` restores the class.
 
 ==================  ================================================================================
 status              errors
@@ -49,7 +49,7 @@ __all__ = [
 
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
-# Text that Arrow adds to that of a status, at either end.
+# Text that Arrow adds to the text of a status, at either end.
 _BEFORE: Final = r"(?:Unknown error: |(?:Flight|gRPC) returned [a-z ]+ error, with message: )?"
 _BEHIND: Final = r"\. (?:Detail: |gRPC client debug context: ).*"
 _TAGGED: Final = re.compile(rf"{_BEFORE}(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:{_BEHIND})?", re.DOTALL)
@@ -116,9 +116,9 @@ _OTHER_PROTOCOLS: Final = (
 class _Untold:
     """Keeps the traceback of an error inside the server.
 
-    Arrow renders a Python exception with its whole traceback into the status that it sends, unless the rendering fails:
-    then it sends the name of the class. (For Flight's own errors in some calls only.) ``traceback`` reads the cause of
-    every exception; raising there makes the rendering fail.
+    Arrow puts the whole traceback of a Python exception into the status that it sends. (Of Flight's own errors, only in
+    some calls.) When the traceback cannot be formatted, it sends the name of the class instead. ``traceback`` reads the
+    cause of every exception, so raising there prevents the formatting.
     """
 
     @property
@@ -166,12 +166,12 @@ class _StreamEnd(JsonMessage):
 
 
 def tagged_text(error: BarrageError) -> str:
-    """The text of a status: that of the error, and the class in brackets."""
+    """The text of a status: the text of the error, and its class in brackets."""
     return f"{error} [{error_name(error)}]"
 
 
 def to_flight(error: BarrageError) -> Exception:
-    """The exception to raise in a ``pyarrow.flight`` server for ``error``; with text and class, without traceback."""
+    """The exception to raise in Flight for ``error``, with its text and class."""
     text = tagged_text(error)
     if isinstance(error, errors.NotFoundError):
         return NotFound(text)
@@ -206,7 +206,7 @@ def from_flight(error: BaseException) -> BarrageError:
 
 
 def from_status(status: str, text: str) -> BarrageError:
-    """The error of this package for a status of gRPC, by name, that a server has answered with."""
+    """The error of this package for a gRPC status with that name and text."""
     return (
         from_tagged(text)
         or _of_deephaven(text)
@@ -226,7 +226,7 @@ def from_tagged(text: str) -> BarrageError | None:
 
 
 def _of_deephaven(text: str) -> BarrageError | None:
-    """The error for one of the texts of Deephaven servers that are told in other words; None for others."""
+    """The error for a text of Deephaven's servers that is reworded; None for others."""
     for pattern, kind, words in _DEEPHAVEN:
         found = pattern.search(text)
         if found is not None:
@@ -235,13 +235,12 @@ def _of_deephaven(text: str) -> BarrageError | None:
 
 
 def is_told(error: BaseException) -> bool:
-    """Whether the other end raised an error of this package, so that there was a connection."""
-    tagged = _TAGGED.fullmatch(str(error))
-    return tagged is not None and tagged["name"] in _CLASSES
+    """Whether the other end raised this error, so that there was a connection."""
+    return from_tagged(str(error)) is not None
 
 
 def other_protocol(error: BarrageError, address: str) -> errors.InvalidRequestError | None:
-    """The error for an address of another kind of program; None when the server may only be unreachable."""
+    """The error for a program of another protocol; None if it may be unreachable."""
     text = str(error)
     for pattern, words in _OTHER_PROTOCOLS:
         if pattern.search(text):
@@ -260,7 +259,7 @@ def encode_end(error: BarrageError) -> bytes:
 
 
 def decode_end(app_metadata: bytes) -> BarrageError | None:
-    """The reason in a message of :func:`encode_end`; ``None`` for other ``app_metadata``."""
+    """The reason in a message of :func:`encode_end`; ``None`` for other messages."""
     if not app_metadata.startswith(_END):
         return None
     end = _StreamEnd.from_json(app_metadata[len(_END) :])
@@ -273,7 +272,7 @@ def error_name(error: BarrageError) -> str:
 
 
 def error_of(name: str, text: str) -> BarrageError:
-    """The error of that class and text, which the other end has named."""
+    """The error of the class ``name``, which the other end has named."""
     made = _CLASSES.get(name, BarrageError)(printable(text))
     assert isinstance(made, BarrageError)
     return made

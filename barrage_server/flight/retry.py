@@ -52,7 +52,7 @@ class RetryPolicy:
         return cls(first_delay=0.0, max_delay=0.0, deadline=0.0)
 
     def delays(self, chance: random.Random | None = None) -> Iterator[float]:
-        """The delays before the attempts, in seconds. They end when their sum has reached ``deadline``."""
+        """The delays before the attempts, in seconds, until their sum is ``deadline``."""
         source = chance if chance is not None else random.Random()
         spent, delay = 0.0, self.first_delay
         while self.deadline is None or spent < self.deadline:

@@ -1,4 +1,4 @@
-"""The sockets of gRPC's connections: to end connections that Flight cannot end, and to set options.
+"""The sockets of gRPC's connections: to shut connections, and to set options.
 
 ``pyarrow.flight`` cannot cancel a call from the server, and a write to a client that does not read blocks without
 limit. Shutting the TCP socket under the call makes it fail at once. Linux and macOS.
@@ -35,7 +35,10 @@ Address = tuple[str, int]
 
 
 def parse_peer(peer: str) -> Address | None:
-    """Host and port of a :func:`peer_name`, or of gRPC's form, ``ipv4:127.0.0.1:50000``; else ``None``."""
+    """Parse host and port of a peer; ``None`` for texts of another form.
+
+    ``peer``: a :func:`peer_name`, or gRPC's form, ``ipv4:127.0.0.1:50000``.
+    """
     family, _, rest = peer.partition(":")
     host, _, port = urllib.parse.unquote(rest if family in ("ipv4", "ipv6") else peer).rpartition(":")
     try:
@@ -45,7 +48,7 @@ def parse_peer(peer: str) -> Address | None:
 
 
 def peer_name(peer: str) -> str:
-    """A peer in the usual form: ``127.0.0.1:50000`` for gRPC's ``ipv4:127.0.0.1:50000``, ``[::1]:50000`` for IPv6."""
+    """A peer in the usual form: ``127.0.0.1:50000``, or ``[::1]:50000`` for IPv6."""
     address = parse_peer(peer)
     if address is None:
         return urllib.parse.unquote(peer)
@@ -54,9 +57,12 @@ def peer_name(peer: str) -> str:
 
 
 def shut_peer(peer: str, port: int) -> bool:
-    """Shut this process's connection on its listening ``port`` to ``peer``; returns whether there was one.
+    """Shut the connection of ``peer`` to the listening ``port`` of this process.
 
     All streams of that connection end: a Flight client has one connection for all of its calls.
+
+    Returns:
+        Whether there was such a connection.
     """
     wanted = parse_peer(peer)
     return wanted is not None and _shut(port, lambda remote: remote == wanted) > 0
@@ -70,14 +76,14 @@ def shut_all(port: int) -> int:
 class PortScan:
     """The connections accepted on some listening ports of this process.
 
-    A descriptor that is known, and still is of the same socket, is not looked at again.
+    A known descriptor of an unchanged socket is not inspected again.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[int, str | None]] = {}  # by descriptor: its socket, and the peer if it is one
+        self._seen: dict[int, tuple[int, str | None]] = {}  # by descriptor: the inode, and the peer if connected
 
     def peers(self, ports: Collection[int], found: Callable[[socket.socket], object] = lambda _: None) -> set[str]:
-        """The connected peers, as of :func:`peer_name`; ``found`` is called with the socket of each new one."""
+        """The connected peers, as of :func:`peer_name`; ``found`` gets each new socket."""
         seen: dict[int, tuple[int, str | None]] = {}
         for number in _descriptors():
             try:
@@ -98,8 +104,7 @@ class PortScan:
 
         Args:
             peers: addresses with ports.
-            discard: whether to throw away what has come over them and was not read.
-
+            discard: whether to throw away received bytes that were not read.
         """
         count = 0
         for number, (inode, peer) in self._seen.items():
@@ -115,12 +120,11 @@ class PortScan:
 
 
 def probe_when_silent(connection: socket.socket, seconds: float) -> None:
-    """Have the operating system probe a connection, and close it when its peer has vanished.
+    """Let the operating system probe a connection, and close it if its peer vanished.
 
     Args:
         connection: a TCP connection.
-        seconds: of silence before the first probe; four times that without an answer end it.
-
+        seconds: silence before the first probe. The connection ends after four times that without an answer.
     """
     whole = max(1, round(seconds))
     options = (("TCP_KEEPIDLE", whole), ("TCP_KEEPINTVL", whole), ("TCP_KEEPCNT", 3))
@@ -132,7 +136,7 @@ def probe_when_silent(connection: socket.socket, seconds: float) -> None:
 
 
 def connection_counts(ports: Iterable[int]) -> dict[int, int]:
-    """Connections of this process by local port, for the ports that it listens on."""
+    """Count the connections of this process by local port, for its listening ports."""
     counts = dict.fromkeys(ports, 0)
     for connection in tcp_sockets():
         with suppress(OSError, ValueError):  # not connected, or closed meanwhile
@@ -143,7 +147,7 @@ def connection_counts(ports: Iterable[int]) -> dict[int, int]:
 
 
 def tcp_sockets() -> Iterator[socket.socket]:
-    """Each open TCP socket of this process, of any owner; borrowed until the next iteration."""
+    """All open TCP sockets of this process, borrowed until the next iteration."""
     for number in _descriptors():
         try:
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
@@ -156,7 +160,7 @@ def tcp_sockets() -> Iterator[socket.socket]:
 
 
 def _accepted(number: int, ports: Collection[int], found: Callable[[socket.socket], object]) -> str | None:
-    """The peer of a descriptor that was accepted on one of the ports; None for any other."""
+    """The peer of a descriptor accepted on one of the ports; None for any other."""
     with _borrowed(number) as connection:
         if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
             return None
@@ -179,14 +183,17 @@ def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
 
 
 def _discard(connection: socket.socket) -> None:
-    """Throw away what has come over a connection that is shut: its owner would read that first."""
+    """Throw away received bytes of a shut connection before its owner reads them."""
     with suppress(OSError):  # nothing is left
         while connection.recv_into(bytearray(_DISCARDED_BYTES), flags=socket.MSG_DONTWAIT):
             pass
 
 
 def _descriptors() -> Iterable[int]:
-    """The descriptors of this process, or the range of all possible ones: listing them needs a free descriptor."""
+    """The descriptors of this process, or the range of all possible ones.
+
+    Listing them needs a free descriptor.
+    """
     for directory in _FD_DIRECTORIES:
         try:
             return [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
@@ -200,8 +207,9 @@ def _descriptors() -> Iterable[int]:
 
 @contextmanager
 def _borrowed(number: int) -> Iterator[socket.socket]:
-    """A socket that gRPC keeps using. A duplicate, which stays valid when gRPC closes its own, as long as a descriptor
-    is free.
+    """A socket that gRPC keeps using.
+
+    It is a duplicate, which stays valid when gRPC closes its own, as long as a descriptor is free.
     """
     try:
         duplicate = os.dup(number)

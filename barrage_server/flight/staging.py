@@ -1,4 +1,4 @@
-"""Publishing by stage and commit: rows are sent invisibly, then made visible, once.
+"""Publishing by stage and commit: rows are sent invisibly, and made visible once.
 
 Rows are sent in chunks of bounded size. Publishers differ in their connections, error texts and retries, which they
 pass in; the sequence of the calls is here.
@@ -38,7 +38,7 @@ from barrage_server.wire.protocol import (
 __all__ = ["FLIGHT_ERRORS", "CommitCalls", "OpenPut", "chunks", "stage"]
 
 FLIGHT_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
-"""The exceptions of ``pyarrow.flight`` when a call fails."""
+"""The exceptions of failed calls of ``pyarrow.flight``."""
 
 _CHUNK_BYTES: Final = 8 << 20
 
@@ -47,7 +47,7 @@ OpenPut = Callable[[flight.FlightDescriptor, pa.Schema], tuple[flight.FlightStre
 
 
 def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """``batches`` in slices of about 8 MiB, or one row; without those that have no rows.
+    """Slice ``batches`` to about 8 MiB, or one row, and skip empty ones.
 
     Arrow's own sizes end the process where a list without elements has no offsets.
     """
@@ -74,11 +74,10 @@ def stage(
         request: the publisher, the table and the batch.
         schema: the schema of the batches.
         batches: the rows, in :func:`chunks`.
-        guarded: a context for each call of Flight, and not for ``batches``, whose errors are the caller's own.
+        guarded: a context for each call of Flight. ``batches`` runs outside of it: its errors are the caller's.
 
     Raises:
         PublishError: the server gave no answer after the last row.
-
     """
     with guarded():
         writer, answers = open_put(flight.FlightDescriptor.for_command(STAGE_COMMAND), schema)
@@ -106,7 +105,7 @@ def stage(
 
 @contextmanager
 def _reason_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
-    """When a write breaks because the server has ended the stream, raise the server's reason, which closing returns."""
+    """Raise the server's reason when a write fails on a stream that it ended."""
     try:
         yield
     except FLIGHT_ERRORS:
@@ -119,33 +118,42 @@ class CommitCalls(ABC):
 
     @abstractmethod
     def act(self, action: str, body: bytes, doing: str) -> bytes:
-        """The first result of an action; ``doing`` is its purpose, for error texts."""
+        """Run an action for the purpose ``doing``, and return its first result."""
 
     def commit(self, request: CommitRequest) -> CommitResult:
-        """Make staged batches visible, once; a repeated batch answers with ``duplicate`` set."""
+        """Make staged batches visible; ``duplicate`` is set for a repeated batch."""
         names = ", ".join(repr(part.table) for part in request.parts)
         doing = f"commit batch {request.batch} to table {names}"
         return CommitResult.from_json(self.act(COMMIT_ACTION, request.to_json(), doing))
 
     def abort(self, tokens: Iterable[str]) -> int:
-        """Drop staged rows; returns the number of known tokens. Unknown tokens, such as expired ones, are ignored."""
+        """Drop the rows of known tokens; returns their number."""
         wanted = tuple(tokens)
         return self._abort(AbortRequest(wanted)) if wanted else 0
 
     def abort_batch(self, publisher: str, table: str, batch: int) -> int:
-        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; returns the number of tokens."""
+        """Drop the rows that ``publisher`` staged as ``batch`` of ``table``.
+
+        Returns:
+            The number of their tokens.
+        """
         return self._abort(AbortRequest(publisher=publisher, table=table, batch=batch))
 
     def keep_batch(self, publisher: str, table: str, batch: int) -> float:
-        """Keep all that ``publisher`` has staged as ``batch`` of ``table``; the seconds for which it is safe."""
+        """Keep the rows that ``publisher`` staged as ``batch`` of ``table``.
+
+        Returns:
+            The seconds until they expire.
+        """
         request = KeepRequest(publisher=publisher, table=table, batch=batch)
         answer = self.act(KEEP_ACTION, request.to_json(), "keep staged rows")
         return KeepResult.from_json(answer).expiry_ms / 1000
 
     def last_batch(self, publisher: str, table: str, epoch: str | None = None, *, takeover: bool = False) -> int | None:
-        """The last batch that ``publisher`` committed to ``table``; None when there is none.
+        """The last batch that ``publisher`` committed to ``table``; None without one.
 
-        With ``epoch`` that of this epoch; FencedError when it could not commit, with ``takeover`` as a new one.
+        With ``epoch``, the last batch of that epoch. FencedError is raised when the epoch could not commit, with
+        ``takeover`` as a new one.
         """
         body = LastBatchRequest(publisher, table, epoch, takeover).to_json()
         answer = self.act(LAST_BATCH_ACTION, body, f"ask for the last batch of table {table!r}")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
@@ -47,23 +46,23 @@ if TYPE_CHECKING:
 
 __all__ = ["EndpointState", "exported_number"]
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _WORKERS: Final = 32
 """Threads for calls that would block the event loop."""
 _LIGHT_COLUMNS: Final = 256
+"""Most columns of a table whose schema the event loop may encode."""
 _PLAN_THREADS: Final = 8
 """Threads that compute tables for clients."""
 _HEAVY_THREADS: Final = 2
-"""Threads for requests that take long by their size. Few: they take turns, and the others are left for short calls."""
+"""Threads for long requests. They are few, so that short calls find other threads free."""
 _NOTHING_SHARED: Final = (
     "Nothing is shared under this ticket. Its publisher must have published it, and still be there."
 )
 
 
 class EndpointState:
-    """Sessions, and the tables they can name.
+    """Sessions, and the tables that they can name.
 
     Args:
         server_state: the server's state.
@@ -74,9 +73,9 @@ class EndpointState:
         names: gives names to tables of clients.
         console: runs scripts; None where that is off.
         stopping: set when the endpoint is about to close.
-        heavy: threads for long requests, for which the event loop must not wait.
+        workers: threads for short calls that would block the event loop.
+        heavy: threads for long requests.
         plans: threads for the computation of tables.
-
     """
 
     def __init__(self, server_state: ServerState) -> None:
@@ -104,26 +103,6 @@ class EndpointState:
         self.heavy: Final = Workers(_HEAVY_THREADS, "barrage-requests")
         self.plans: Final = Workers(_PLAN_THREADS, "barrage-plans")
 
-    async def run(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
-    ) -> Result:
-        """``function(*args, **keywords)``, called on a thread."""
-        return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
-
-    async def planned(self, work: Callable[[Callable[[], bool]], Result]) -> Result:
-        """``work(is_gone)``, called on a thread that is kept for what clients have computed.
-
-        Args:
-            work: is told whether the call was cancelled, so that what is left of it need not be done.
-
-        """
-        gone = threading.Event()
-        try:
-            return await asyncio.wrap_future(self.plans.submit(work, gone.is_set))
-        except asyncio.CancelledError:
-            gone.set()
-            raise
-
     async def principal(self, credentials: Credentials, peer: str) -> Principal:
         """The caller at ``peer`` with these credentials.
 
@@ -134,19 +113,13 @@ class EndpointState:
         """
         with self._log_ins.attempt(credentials, peer):
             quick = self.authentication.quick(credentials)
-            return quick if quick is not None else await self.run(self.authentication.principal, credentials)
-
-    async def aside(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
-    ) -> Result:
-        """The same, on one of the threads that are kept for requests that take long by their size."""
-        return await asyncio.wrap_future(self.heavy.submit(function, *args, **keywords))
+            return quick if quick is not None else await self.workers.run(self.authentication.principal, credentials)
 
     async def resolve(self, session: Session, ticket: bytes, *rights: Right, awaiting: int | None = None) -> Table:
-        """The table of a ticket, for what needs these rights; waits for a pending export.
+        """The table of a ticket, for a caller with these rights, when it is exported.
 
-        A plain Flight client has no tickets but names, results of plans, and plans. ``awaiting`` is the number of the
-        export that is made from the table, if there is one.
+        The tickets of a plain Flight client are names, results of plans, and plans. ``awaiting`` is the number of the
+        export that is made from the table, if any.
 
         Raises:
             InvalidRequestError: the ticket is invalid, or names an unknown export.
@@ -162,11 +135,11 @@ class EndpointState:
         return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket, awaiting=awaiting)
 
     async def computed(self, session: Session, ticket: ResultTicket | PlanTicket) -> Table:
-        """The table of a ticket that stands for a result. Raises what :func:`computed_table` does."""
-        return await self.planned(partial(computed_table, self.server_state, session.principal, ticket))
+        """The table of a result's ticket. Raises the errors of :func:`computed_table`."""
+        return await self.plans.run_while_wanted(partial(computed_table, self.server_state, session.principal, ticket))
 
     async def resolve_path(self, session: Session, path: Sequence[str | bytes], *rights: Right) -> Table:
-        """The table at the path of a descriptor. Raises what :meth:`resolve` does."""
+        """The table at the path of a descriptor. Raises the errors of :meth:`resolve`."""
         if session.is_plain:
             return await self._named(session, name_of_path(path), *rights)
         return await self.resolve_parsed(session, parse_path(path), *rights)
@@ -174,9 +147,8 @@ class EndpointState:
     async def resolve_parsed(
         self, session: Session, parsed: SessionTicket, *rights: Right, ticket: bytes = b"", awaiting: int | None = None
     ) -> Table:
-        """The same, for a ticket that has been parsed. Raises what :meth:`resolve` does."""
+        """The table of a parsed ticket. Arguments and errors are as for :meth:`resolve`."""
         access, principal = self.server_state.access, session.principal
-        is_quick = not access.restricts
         match parsed:
             case ExportTicket(number):
                 table = await session.exports.resolve(number, awaiting)
@@ -193,8 +165,11 @@ class EndpointState:
                 found = self.server_state.catalog.find(name) if published is None else source_of(published[1])
                 if found is not None and access.rights(principal, name):
                     access.check(principal, name, *rights)
-                    # what this caller sees of it, and not what its publisher does
-                    seen = access.part(principal, found) if is_quick else await self.run(access.part, principal, found)
+                    # the part that this caller may see, not the publisher's
+                    if access.restricts:
+                        seen = await self.workers.run(access.part, principal, found)
+                    else:
+                        seen = access.part(principal, found)
                     if seen is not None:
                         return seen
                 raise NotFoundError(_NOTHING_SHARED)
@@ -207,26 +182,22 @@ class EndpointState:
         access = self.server_state.access
         if access.takes_long(session.principal, name):
             note(table=name)
-            return await self.run(access.get, session.principal, name, *rights)
+            return await self.workers.run(access.get, session.principal, name, *rights)
         return access.get(session.principal, name, *rights)
 
     async def listed(self, session: Session) -> tuple[Table, ...]:
         """The tables that the caller may list, as it sees them."""
         access = self.server_state.access
-        return (
-            await self.run(access.tables, session.principal) if access.restricts else access.tables(session.principal)
-        )
+        if access.restricts:
+            return await self.workers.run(access.tables, session.principal)
+        return access.tables(session.principal)
 
     def export(self, session: Session, ticket: bytes, table: Table) -> None:
         """Give a table the export ticket that a client has chosen."""
         session.exports.define(exported_number(ticket), table)
 
-    def is_static(self, table: Table) -> bool:
-        """Whether a table never changes."""
-        return not table.is_refreshing
-
     def is_light(self, table: Table) -> bool:
-        """Whether what takes time by the columns of a table takes little: then the event loop may do it."""
+        """Whether a table has few columns, so that the event loop may encode its schema."""
         light = self._light.get(table)
         if light is None:
             light = self._light[table] = has_at_most(table.schema, _LIGHT_COLUMNS, 10 * _LIGHT_COLUMNS)
@@ -237,14 +208,14 @@ class EndpointState:
         return await self._by_columns(table, lambda: self._schema(table, family))
 
     async def schema_bytes(self, table: Table, family: ClientFamily) -> bytes:
-        """The same, as an encapsulated IPC message."""
+        """The schema for a client of this family, as an encapsulated IPC message."""
         return await self._by_columns(table, lambda: self._schema(table, family).serialize().to_pybytes())
 
     def _schema(self, table: Table, family: ClientFamily) -> pa.Schema:
         return self.server_state.followers.feed(table, family).schema
 
     async def _by_columns(self, table: Table, work: Callable[[], Result]) -> Result:
-        return work() if self.is_light(table) else await asyncio.wrap_future(self.heavy.submit(work))
+        return work() if self.is_light(table) else await self.heavy.run(work)
 
     async def creation(self, ticket: bytes, table: Table, family: ClientFamily) -> proto.ExportedTableCreationResponse:
         """The description of the table of ``ticket`` for a client."""
@@ -252,12 +223,12 @@ class EndpointState:
             result_id=proto.TableReference(ticket=proto.Ticket(ticket=ticket)),
             success=True,
             schema_header=await self.schema_bytes(table, family),
-            is_static=self.is_static(table),
+            is_static=not table.is_refreshing,
             size=table.version.size,
         )
 
     def configuration(self) -> Mapping[str, proto.ConfigValue]:
-        """The configuration that clients get at log-in (deephaven-core's configuration constants)."""
+        """The configuration that clients get at log-in, by deephaven-core's names."""
         milliseconds = int(self.server_state.limits.session_seconds * 1000)
         values = {
             "http.session.durationMs": str(milliseconds),
@@ -279,7 +250,11 @@ def _console(server_state: ServerState, names: BoundNames) -> Console:
 
 
 def exported_number(ticket: bytes) -> int:
-    """The number of an export ticket; InvalidRequestError for any other."""
+    """The number of an export ticket.
+
+    Raises:
+        InvalidRequestError: it is another ticket.
+    """
     parsed = parse_ticket(ticket)
     if not isinstance(parsed, ExportTicket):
         raise InvalidRequestError("A result needs an export ticket: 'e' and a number of four bytes.")

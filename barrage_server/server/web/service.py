@@ -1,4 +1,7 @@
-"""What all pages of a server share: an event loop, threads, the list of tables, and the server's health."""
+"""The state that all pages of a server share.
+
+It has an event loop, threads, the list of tables, and the server's health.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ import asyncio
 import concurrent.futures
 import logging
 import math
-import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import barrage_server
 from barrage_server.engine import Table
@@ -38,23 +40,23 @@ __all__ = ["PageService"]
 
 logger = logging.getLogger("barrage_server.server")
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _WORKERS: Final = 8
-"""Threads for what would hold the event loop up."""
+"""Threads for calls that would block the event loop."""
 _PLAN_THREADS: Final = 8
 """Threads that compute tables for pages."""
 _LIGHT_COLUMNS: Final = 256
+"""Most columns of a table whose windows the event loop may convert."""
 _BEAT_SECONDS: Final = 1.0
 _FRESH_SECONDS: Final = 0.9 * _BEAT_SECONDS
 _RESTS: Final = 10.0
-"""The list of tables is made again after this multiple of the time that making it took, at the earliest."""
+"""Least pause between two updates of the list of tables, in multiples of the time that an update takes."""
 _CLOSE_SECONDS: Final = 5.0
 
 
 class PageService:
-    """Runs from its making to :meth:`close`.
+    """Serves all pages, from its creation to :meth:`close`.
 
     Args:
         server_state: the server's state.
@@ -62,14 +64,14 @@ class PageService:
 
     Attributes:
         server_state: the server's state.
-        page_limits: what one page may have open.
-        server_name: what pages are told of this program.
+        page_limits: the limits of one page.
+        server_name: the name of this program for pages.
         tables: the list of tables.
-        calls: of the event loop.
+        calls: schedules calls on the event loop.
+        workers: threads for calls that would block the event loop.
 
     Raises:
         LimitError: the process can start no further thread.
-
     """
 
     def __init__(self, server_state: ServerState, loop: EventLoop | None = None) -> None:
@@ -78,10 +80,10 @@ class PageService:
         self.server_name: Final = f"barrage-server {barrage_server.__version__}"
         self.tables: Final = TableList(server_state.access, server_state.clock)
         self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
-        self._workers = Workers(_WORKERS, "barrage-page-work")
+        self.workers: Final = Workers(_WORKERS, "barrage-page-work")
         self._plans = Workers(_PLAN_THREADS, "barrage-page-plans")
         self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
-        self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
+        self._health: dict[object, tuple[float, str]] = {}  # by callers' rights: time and text of the last message
         self._process: ProcessFigures | None = None
         self._pages: set[Page] = set()
         self._beating: asyncio.Task[None] | None = None
@@ -102,13 +104,13 @@ class PageService:
         return self._loop.call(coroutine)
 
     def close(self) -> None:
-        """End everything. Returns in bounded time; may be called again."""
+        """End all pages and threads, in bounded time. May be called again."""
         if not self._loop.is_stopped:
             try:
                 self._loop.call(self._close()).result(_CLOSE_SECONDS)
             except concurrent.futures.TimeoutError:
                 logger.error("the pages do not end")
-        self._workers.shutdown()
+        self.workers.shutdown()
         self._plans.shutdown()
         if self._is_alone:
             self._loop.stop()
@@ -116,49 +118,37 @@ class PageService:
     # For pages, on the event loop.
 
     def enter(self, page: Page) -> None:
-        """Tell a page, once a second, what is new."""
+        """Send a page the news once a second, from now on."""
         self._pages.add(page)
         if self._beating is None or self._beating.done():
             self._beating = asyncio.get_running_loop().create_task(self._beat())
 
     def leave(self, page: Page) -> None:
-        """A page has left."""
+        """Stop sending news to a page."""
         self._pages.discard(page)
 
-    async def aside(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
-    ) -> Result:
-        """``function(*args, **keywords)``, called on a thread."""
-        return await asyncio.wrap_future(self._workers.submit(function, *args, **keywords))
-
     async def computed_from(self, principal: Principal, table: Table, operations: Sequence[Operation]) -> Table:
-        """The result of operations on a table, computed on a thread while the caller is there.
+        """Compute operations on a table, on a thread, until the caller disconnects.
 
         Raises:
             BarrageError: the error of the operation that failed.
-
         """
-        return await self._planned(
+        return await self._plans.run_while_wanted(
             lambda is_gone: compute_from(self.server_state, principal, table, operations, is_gone)
         )
 
     async def computed(self, principal: Principal, ticket: ResultTicket | PlanTicket) -> Table:
-        """The table of a ticket that stands for a result; of a plan, computed while the caller is there.
+        """The table of the ticket of a result or plan.
 
-        Raises what :func:`~barrage_server.server.plans.computed_table` does.
+        A plan is computed until the caller disconnects. Raises the errors of
+        :func:`~barrage_server.server.plans.computed_table`.
         """
-        return await self._planned(lambda is_gone: computed_table(self.server_state, principal, ticket, is_gone))
-
-    async def _planned(self, work: Callable[[Callable[[], bool]], Table]) -> Table:
-        gone = threading.Event()
-        try:
-            return await asyncio.wrap_future(self._plans.submit(work, gone.is_set))
-        except asyncio.CancelledError:
-            gone.set()
-            raise
+        return await self._plans.run_while_wanted(
+            lambda is_gone: computed_table(self.server_state, principal, ticket, is_gone)
+        )
 
     def is_light(self, table: Table) -> bool:
-        """Whether a window of the table is converted for pages in no time: it has few columns, and no nested ones."""
+        """Whether a window converts quickly: few columns, and no nested ones."""
         known = self._light.get(table)
         if known is None:
             forms = (form_of(data_type)["form"] for data_type in table.schema.types)
@@ -167,10 +157,10 @@ class PageService:
         return known
 
     def leave_aside(self, stream: PageStream) -> None:
-        """Have a stream leave that a thread is still busy with."""
+        """Let a stream leave, on a thread, when its turn has ended."""
         try:
-            self._workers.submit(stream.leave)
-        except BarrageError:  # this is closed, and nothing else runs on its loop
+            self.workers.submit(stream.leave)
+        except BarrageError:  # the service is closed, and nothing else runs on its loop
             stream.leave()
 
     async def principal(self, credentials: Credentials, peer: str) -> Principal:
@@ -184,26 +174,27 @@ class PageService:
         authentication = self.server_state.authentication
         with self._log_ins.attempt(credentials, peer):
             quick = authentication.quick(credentials)
-            return quick if quick is not None else await self.aside(authentication.principal, credentials)
+            return quick if quick is not None else await self.workers.run(authentication.principal, credentials)
 
     async def refresh_tables(self) -> None:
-        """Make the lists of tables anew, for all who look; at most one at a time."""
+        """Update the lists of tables of all callers with a page. Calls share one update."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
         await asyncio.shield(self._refreshing)
 
     async def health(self, principal: Principal) -> str:
-        """The message about the state of the server, for who may know it; made at most about once a second.
+        """The message about the health of the server for one caller.
+
+        It is written about once a second at most.
 
         Raises:
-            ForbiddenError: the caller may not.
-
+            ForbiddenError: the caller may not know.
         """
         key, now = self.tables.key(principal), asyncio.get_running_loop().time()
         made_at, known = self._health.get(key, (-math.inf, ""))
         if now - made_at < _FRESH_SECONDS:
             return known
-        found = await self.aside(self._make_health, principal)
+        found = await self.workers.run(self._make_health, principal)
         self._health = {other: made for other, made in self._health.items() if now - made[0] < _FRESH_SECONDS}
         self._health[key] = (now, found)
         return found
@@ -215,17 +206,17 @@ class PageService:
 
     async def _refresh(self) -> None:
         principals = [page.principal for page in self._pages if page.is_known]
-        await self.aside(self.tables.refresh, principals)
+        await self.workers.run(self.tables.refresh, principals)
 
     async def _beat(self) -> None:
-        """Tell all pages, once a second, what is new; until there are none."""
+        """Tell all pages the news once a second, until there are no pages."""
         loop = asyncio.get_running_loop()
         rested = 0.0
         while self._pages:
             await asyncio.sleep(_BEAT_SECONDS)
             pages = [page for page in self._pages if page.is_known]
             began = loop.time()
-            if began >= rested or not self._pages:  # without pages no table is followed any more
+            if began >= rested or not self._pages:  # without pages, the update stops counting rows of tables
                 try:
                     await self.refresh_tables()
                 except Exception:  # the boundary: pages keep the list that they have
@@ -237,7 +228,7 @@ class PageService:
     async def _close(self) -> None:
         self.tables.close()
         if not self._is_alone:
-            return  # who stops the loop ends its tasks
+            return  # the owner of the loop ends its tasks
         current = asyncio.current_task()
         rest = [task for task in asyncio.all_tasks() if task is not current]
         for task in rest:
