@@ -9,9 +9,9 @@ __all__ = ["empty_array"]
 
 
 def empty_array(data_type: pa.DataType) -> pa.Array:
-    """An array without elements, which takes almost no memory for any type.
+    """Return an array without elements.
 
-    Arrow's own empty dense union has a null of its first member, which may be of any width, at any depth.
+    It takes almost no memory. Arrow's own empty dense union has a null of its first member, which may have any width.
     """
     if not _has_union(data_type):
         return pa.nulls(0, data_type)
@@ -44,7 +44,7 @@ def _has_union(data_type: pa.DataType) -> bool:
 
 
 def _buffers(data_type: pa.DataType) -> int:
-    """Number of buffers of a nested type, without the validity."""
+    """Return the number of buffers of a nested type, without the validity."""
     if types.is_union(data_type):
         return 2 if data_type.mode == "dense" else 1
     if types.is_list_view(data_type) or types.is_large_list_view(data_type):
