@@ -114,7 +114,7 @@ class Channel:
             if self._closed:
                 raise UnavailableError(f"This client of {self.address} is closed; connect again.")
             if self._client is not None and self._pid != os.getpid():
-                self._client = None  # the parent's: closing it here would end calls of the parent
+                self._client = None  # the parent's, which stays in memory (see leave_to_parent)
             if self._client is None:
                 with translated(self.address):
                     self._client = flight.FlightClient(
