@@ -36,8 +36,6 @@ __all__ = [
     "MessageWriter",
     "OutgoingMessage",
     "RowsReader",
-    "ipc_messages",
-    "record_batches",
 ]
 
 FIRST_BATCH_ROWS: Final = 4096
@@ -86,7 +84,7 @@ class LengthMode(Enum):
     PADDED = "padded"
     """Padded with nulls, as pyarrow requires; the receiver cuts them to the counts in the metadata."""
     RAGGED = "ragged"
-    """Sent with their own lengths; possible with :func:`ipc_messages` only."""
+    """Sent with their own lengths; possible with :meth:`MessageWriter.ipc_messages` only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,25 +326,6 @@ class MessageWriter:
             pa.Array.from_buffers(data_type, 1, [None, bounds[len(array)]], null_count=0, children=[array])
             for data_type, array in zip(self._list_types, arrays, strict=True)
         ]
-
-
-def record_batches(
-    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions, lengths: LengthMode = LengthMode.PADDED
-) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-    """Call :meth:`MessageWriter.record_batches` for one message.
-
-    ``lengths`` must be PADDED, else ValueError: columns of a record batch have one length.
-    """
-    if lengths is not LengthMode.PADDED:
-        raise ValueError("record batches cannot be ragged: use ipc_messages, or LengthMode.PADDED")
-    return MessageWriter(schema, options).record_batches(message)
-
-
-def ipc_messages(
-    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions
-) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-    """Call :meth:`MessageWriter.ipc_messages` for one message."""
-    return MessageWriter(schema, options).ipc_messages(message)
 
 
 def _padded(arrays: Sequence[pa.Array], length: int) -> list[pa.Array]:

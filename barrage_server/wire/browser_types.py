@@ -22,6 +22,7 @@ from pyarrow import types
 from barrage_server.wire.buffers import valid_of
 from barrage_server.wire.conversions import Convert, hex_text
 from barrage_server.wire.nested_text import nested_text, plain_text
+from barrage_server.wire.schema import unwrapped_type
 from barrage_server.wire.variable import byte_runs
 
 __all__ = ["CUT_CHARACTERS", "browser_reading", "form_of", "whole_text"]
@@ -40,7 +41,7 @@ def form_of(data_type: pa.DataType) -> dict[str, str]:
         time zone also ``zone``.
 
     """
-    plain = _storage_type(data_type)
+    plain = unwrapped_type(data_type)
     for is_it, form in _FORMS:
         if is_it(plain):
             found = {"form": form}
@@ -146,12 +147,6 @@ def _cut(text: str) -> str:
 
 def _of_storage(array: Any, convert: Convert | None) -> pa.Array:
     return array.storage if convert is None else convert(array.storage)
-
-
-def _storage_type(data_type: pa.DataType) -> pa.DataType:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
 
 
 def _is_text(data_type: pa.DataType) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types
 
+from barrage_server.wire.schema import unwrapped_type
+
 __all__ = ["empty_array"]
 
 
@@ -34,8 +36,7 @@ _ZEROS = pa.py_buffer(bytes(8))
 
 
 def _has_union(data_type: pa.DataType) -> bool:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     if types.is_union(data_type):
         return True
     if types.is_dictionary(data_type):

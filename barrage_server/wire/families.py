@@ -33,7 +33,7 @@ from barrage_server.wire.conversions import (
 from barrage_server.wire.java_names import java_names
 from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
 from barrage_server.wire.nulls import has_deephaven_null
-from barrage_server.wire.schema import is_list_like, java_type, without_extension
+from barrage_server.wire.schema import is_list_like, java_type, unwrapped_type, without_extension
 
 __all__ = ["ClientFamily", "ColumnView", "attributes_for"]
 
@@ -290,7 +290,7 @@ def _binary(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading:
 
 def _list(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | None:
     field = data_type.value_field
-    stored = _storage_type(field.type)
+    stored = unwrapped_type(field.type)
     if types.is_nested(stored) and (family is not ClientFamily.JAVA or types.is_map(stored)):
         return None
     element = _reading(field.type, tag.removesuffix("[]"), family)
@@ -315,7 +315,7 @@ def _map(data_type: pa.DataType) -> _Reading | None:
     """
     fields, converters = [], []
     for field in (data_type.key_field, data_type.item_field):
-        if types.is_nested(_storage_type(field.type)):
+        if types.is_nested(unwrapped_type(field.type)):
             return None
         reading = _reading(field.type, "", ClientFamily.JAVA)
         if reading is None or reading.tag is not None:
@@ -328,12 +328,6 @@ def _map(data_type: pa.DataType) -> _Reading | None:
         return _Reading(data_type)
     target = pa.map_(fields[0], fields[1], keys_sorted=data_type.keys_sorted)
     return _Reading(target, partial(maps, target=target, key=converters[0], item=converters[1]))
-
-
-def _storage_type(data_type: pa.DataType) -> pa.DataType:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
 
 
 def _chain(first: Convert | None, second: Convert | None) -> Convert | None:

@@ -19,6 +19,7 @@ from pyarrow import types
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
 from barrage_server.wire.buffers import bitmap_of, bits_of, offsets_of
 from barrage_server.wire.empty import empty_array
+from barrage_server.wire.schema import unwrapped_type
 from barrage_server.wire.soundness import MAX_DEPTH, check_sound
 from barrage_server.wire.variable import view_runs
 
@@ -192,11 +193,11 @@ _TAKERS: Final[dict[int, Callable[[pa.Array, list[pa.Buffer], Parts], None]]] = 
 
 def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
     """Add the buffers and child nodes of an array without elements."""
-    data_type = _storage(data_type)
+    data_type = unwrapped_type(data_type)
     parts.empty_buffers(_own_buffers(data_type))
     for child in _children(data_type):
         parts.node(0, 0)
-        if not types.is_null(_storage(child)):
+        if not types.is_null(unwrapped_type(child)):
             _take_apart_empty(child, parts)
 
 
@@ -331,13 +332,6 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
             "damaged record batch: a key or an entry of a map is null"
         )  # pyarrow would crash the process
     return pa.Array.from_buffers(data_type, length, buffers, children=arrays)
-
-
-def _storage(data_type: pa.DataType) -> pa.DataType:
-    """Return the storage type of an extension type; any other type itself."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
 
 
 def _children(data_type: pa.DataType) -> list[pa.DataType]:

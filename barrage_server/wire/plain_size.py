@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import lib, types
 
 from barrage_server.wire.buffers import codes_of, offsets_of, places_of, sizes_of_views
+from barrage_server.wire.schema import unwrapped_type
 
 __all__ = ["FIXED", "SMALL_OFFSET", "fixed_width", "held_size", "plain_batch_size", "plain_size"]
 
@@ -164,8 +165,7 @@ def _spans_and_all(
 
 
 def _has_encoding(data_type: pa.DataType) -> bool:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     if data_type.id in _VARIABLE_WIDTH and data_type.id not in _BYTES and data_type.id not in _LISTS:
         return True
     return types.is_run_end_encoded(data_type) or any(
@@ -242,8 +242,7 @@ def _child(target: pa.DataType | None, number: int, given: pa.DataType | None = 
 
 def _null_width(data_type: pa.DataType) -> float:
     """Return the bytes of a null of a type."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     if types.is_fixed_size_list(data_type) and data_type.list_size:
         return 1 / 8 + int(data_type.list_size) * _null_width(data_type.value_type)
     if types.is_struct(data_type) and data_type.num_fields:
@@ -257,8 +256,7 @@ def _null_width(data_type: pa.DataType) -> float:
 
 def _uniform_width(data_type: pa.DataType) -> float | None:
     """Return the bytes of a value of a type of uniform size; None for other types."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     return None if types.is_nested(data_type) or data_type.id in _VARIABLE_WIDTH else fixed_width(data_type)
 
 

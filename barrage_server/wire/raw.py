@@ -18,6 +18,7 @@ from pyarrow import types
 from barrage_server.errors import LimitError, MessageTooLargeError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated, schema_header
 from barrage_server.wire.layout import assemble
+from barrage_server.wire.schema import unwrapped_type
 from barrage_server.wire.soundness import check_sound
 
 __all__ = [
@@ -195,8 +196,7 @@ def decode_ragged_batch(
 
 def _has_foreign(data_type: pa.DataType) -> bool:
     """Whether a type, at any depth, has a layout that only pyarrow decodes."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     foreign = types.is_string_view(data_type) or types.is_binary_view(data_type) or types.is_run_end_encoded(data_type)
     return bool(foreign) or any(_has_foreign(data_type.field(number).type) for number in range(data_type.num_fields))
 

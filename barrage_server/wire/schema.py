@@ -23,6 +23,7 @@ __all__ = [
     "list_schema",
     "plain_schema",
     "table_attributes",
+    "unwrapped_type",
     "without_extension",
 ]
 
@@ -56,6 +57,13 @@ _JAVA_TYPES: Final[Mapping[pa.DataType, str]] = {
     pa.binary(): "byte[]",
     pa.large_binary(): "byte[]",
 }
+
+
+def unwrapped_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the storage type of an extension type; any other type itself."""
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    return data_type
 
 
 def is_list_like(data_type: pa.DataType) -> bool:

@@ -17,6 +17,7 @@ from pyarrow import lib, types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
 from barrage_server.wire.buffers import codes_of, offsets_of, places_of, sizes_of_views
+from barrage_server.wire.schema import unwrapped_type
 
 __all__ = [
     "MAX_DEPTH",
@@ -80,8 +81,7 @@ def check_readable(data_type: pa.DataType) -> None:
         UnsupportedTypeError: it has not.
 
     """
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     if data_type.id in _UNREADABLE:
         raise UnsupportedTypeError(f"columns of type {data_type} cannot be read; convert them to another interval")
     if types.is_dictionary(data_type):
@@ -103,9 +103,7 @@ def check_storage(data_type: pa.DataType) -> None:
             raise UnsupportedTypeError("Unions without members are not supported: they have no values.")
         if len(set(codes)) < len(codes):
             raise UnsupportedTypeError(f"Unions with a type code twice are not supported: {data_type}.")
-    stored = data_type
-    while isinstance(stored, pa.BaseExtensionType):
-        stored = stored.storage_type
+    stored = unwrapped_type(data_type)
     if stored is not data_type and types.is_union(stored):
         raise UnsupportedTypeError(
             f"Extension types that are stored as unions are not supported: {data_type}. Publish the unions."
