@@ -17,7 +17,7 @@ _AUTHORIZATION: Final = "authorization"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to log in to a server. The arguments are those of :func:`barrage_server.connect`.
+    """How to log in to a server: arguments of :func:`barrage_server.connect`.
 
     Attributes:
         token: bearer token of a server, or pre-shared key of a Deephaven server.
@@ -28,7 +28,7 @@ class Access:
             here.
 
     Raises:
-        InvalidRequestError: one of them is wrong.
+        InvalidRequestError: an argument is wrong.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -50,10 +50,13 @@ class Access:
             object.__setattr__(self, "tls_root_certs", read_pem(self.tls_root_certs, "tls_root_certs"))
 
     def login(self, *, is_deephaven: bool) -> Login:
-        """The log-in of one connection; ``is_deephaven``: whether it is probably a Deephaven server.
+        """Make the log-in of one connection.
+
+        Args:
+            is_deephaven: whether the server is probably Deephaven's.
 
         Raises:
-            InvalidRequestError: there are several log-ins, or an incomplete one.
+            InvalidRequestError: there are several log-ins, or the log-in is incomplete.
         """
         return Login(
             token=self.token,

@@ -18,8 +18,8 @@ _TYPE: Final = b"deephaven:type"
 def user_schema(schema: pa.Schema) -> pa.Schema:
     """``schema`` with the user's own metadata only.
 
-    Of the annotations only a Java type other than the usual one for the Arrow type is kept: it describes the data, such
-    as decimals in a binary column.
+    One annotation is kept: a Java type that is not the usual one for the Arrow type. It describes the data, such as
+    decimals in a binary column.
     """
     fields = []
     for field in schema:

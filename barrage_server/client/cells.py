@@ -1,4 +1,4 @@
-"""Picking and merging columns of values by row keys, whole row sets at a time."""
+"""Columns of values, picked and merged by row sets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from barrage_server.rowset import RowSet
 __all__ = ["Values", "contiguous", "merged", "picked"]
 
 Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray; pyarrow has no types to tell them by
-"""One column's values, one for each row of some row set, in key order."""
+"""The values of one column for the rows of a row set, in key order."""
 
 
 def picked(values: Values, rows: RowSet, wanted: RowSet) -> Values:
-    """Of ``values``, which belong to ``rows``, those of ``wanted``, a subset. No copy when it is all of them."""
+    """Pick the values of the rows ``wanted``, a subset of ``rows``.
+
+    Args:
+        values: the values of ``rows``; returned unchanged when ``wanted`` is all of them.
+        rows: the rows.
+        wanted: the rows to pick.
+    """
     if wanted.size == rows.size:
         return values
     if not wanted:
@@ -29,7 +35,7 @@ def picked(values: Values, rows: RowSet, wanted: RowSet) -> Values:
 
 
 def merged(first: RowSet, first_values: Values, second: RowSet, second_values: Values) -> Values:
-    """The values of ``first | second``, which are disjoint, in key order."""
+    """Merge the values of two disjoint row sets, in key order."""
     if not second:
         return first_values
     if not first:
@@ -39,7 +45,10 @@ def merged(first: RowSet, first_values: Values, second: RowSet, second_values: V
 
 
 def contiguous(values: Values) -> pa.Array:
-    """One array; taking from a chunked one would concatenate its chunks every time."""
+    """Return ``values`` as one array.
+
+    Taking from a chunked array concatenates its chunks every time.
+    """
     if isinstance(values, pa.ChunkedArray):
         return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
     return values

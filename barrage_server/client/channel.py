@@ -1,4 +1,4 @@
-"""One connection to a server: address, credentials, options; safe across forks."""
+"""One connection to a server: address, credentials and options."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = ["Channel", "SessionStream"]
 
 T = TypeVar("T")
 
-# pyarrow's client reads gRPC's string keys only. A server that restarts should be found again within a moment (gRPC's
-# own back-off grows to two minutes), and not by way of another channel's bad luck. A connection whose other end has
-# vanished ends after 30 s: gRPC asks after 20 s of silence. Servers of gRPC refuse a client that asks often, so no
-# connection that works is silent for that long: see ``Channel.kept_alive``.
+# gRPC's string keys, the only ones that pyarrow reads. A restarted server is found within about a second: gRPC's
+# default back-off grows to two minutes, and its shared subchannels pass the back-off of one channel on to others. A
+# connection to a host that has vanished ends after 30 s: gRPC pings after 20 s of silence, and waits 10 s. Servers of
+# gRPC refuse clients that ping often; ``Channel.kept_alive`` makes calls more often, so that no ping is sent.
 OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
@@ -63,13 +63,13 @@ class SessionStream(Protocol):
     session: int
 
     def cancel(self) -> None:
-        """End it from this side."""
+        """End the stream from this side."""
 
 
 class Channel:
     """Makes Flight clients and call options, and logs in.
 
-    A Flight client is made on first use, one per process: after a fork the child makes its own.
+    The Flight client is made on first use, one per process: after a fork the child makes its own.
 
     Args:
         uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``; the default port is 8815. For a Deephaven
@@ -114,7 +114,7 @@ class Channel:
             if self._closed:
                 raise UnavailableError(f"This client of {self.address} is closed; connect again.")
             if self._client is not None and self._pid != os.getpid():
-                self._client = None  # it is the parent's, and stays in memory
+                self._client = None  # the parent's, which stays in memory (see leave_to_parent)
             if self._client is None:
                 with translated(self.address):
                     self._client = flight.FlightClient(
@@ -142,10 +142,10 @@ class Channel:
         return flight.FlightCallOptions(timeout=timeout, headers=self._headers + extra)
 
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        """The same headers, for calls of gRPC beside those of Flight.
+        """The headers of :meth:`options`, for calls of gRPC beside Flight.
 
         Raises:
-            AuthenticationError: there is no session, which only calls of Flight begin.
+            AuthenticationError: there is no session; only calls of Flight begin one.
 
         """
         session = self.login.session
@@ -156,23 +156,23 @@ class Channel:
 
     @property
     def grpc_target(self) -> tuple[str, bytes | None]:
-        """The address for calls of gRPC, and the certificates to trust; None without TLS.
+        """The address and the certificates for calls of gRPC.
 
-        Empty certificates are the system's.
+        The certificates are None without TLS, and empty for those of the system.
         """
         scheme, _, target = self._place.location.partition("://")
         certificates = self._certificates
-        assert certificates is None or isinstance(certificates, bytes)  # they were read at the beginning
+        assert certificates is None or isinstance(certificates, bytes)  # Access has read them
         return target, (certificates or b"") if scheme == _TLS else None
 
     def short(self) -> flight.FlightCallOptions:
         """Options of a call that ends within the timeout."""
         return self.options(timeout=self.timeout)
 
-    # Who answers.
+    # The server.
 
     def greet(self) -> ServerKind:
-        """Make a cheap call, which logs in where needed; returns the kind of the server.
+        """Make a cheap call, log in where needed, and return the kind of the server.
 
         Raises:
             AuthenticationError: the server refuses the credentials.
@@ -196,7 +196,11 @@ class Channel:
         return self._server_kind
 
     def check_address(self) -> None:
-        """InvalidRequestError when the address is written in Deephaven's way, and another Flight server answers."""
+        """Check that a Deephaven server answers at a Deephaven address.
+
+        Raises:
+            InvalidRequestError: another Flight server answers there.
+        """
         if self._place.is_deephaven and self.server_kind is ServerKind.FLIGHT:
             raise InvalidRequestError(
                 f"An Arrow Flight server answers at {self.address}, but not a Deephaven server: write "
@@ -221,11 +225,18 @@ class Channel:
 
     @property
     def sends_ragged_batches(self) -> bool:
-        """Whether columns of a batch may differ in length unless they are sent as lists; pyarrow refuses that."""
+        """Whether the server sends batches whose columns differ in length.
+
+        pyarrow cannot read them; a subscription can ask for columns as lists instead.
+        """
         return self._place.is_deephaven or self.server_kind is ServerKind.DEEPHAVEN
 
     def need(self, doing: str) -> None:
-        """Raise UnsupportedOperationError when the server is Deephaven's, which does not offer ``doing``."""
+        """Check that the server offers ``doing``, which a Deephaven server does not.
+
+        Raises:
+            UnsupportedOperationError: the server is Deephaven's.
+        """
         if self.server_kind is ServerKind.DEEPHAVEN:
             raise UnsupportedOperationError(
                 f"{self.address} is a Deephaven server, which does not offer {doing}. To feed it, publish to a "
@@ -233,7 +244,7 @@ class Channel:
             )
 
     def logged_in(self, call: Callable[[], T]) -> T:
-        """``call()``; once more when the session that it used was refused, which then is a new one."""
+        """Return ``call()``; repeat it once if the server refuses the session."""
         self._begin_session()
         shown = self.login.header
         try:
@@ -245,10 +256,13 @@ class Channel:
             return call()
 
     def refused(self, shown: str) -> bool:
-        """The server did not accept ``shown``; returns whether trying again makes sense.
+        """Record that the server refused the header ``shown``.
 
-        When that was the session, the streams that were opened in it are cancelled: a Deephaven server does not end
-        them, but sends nothing on them any more.
+        If it was the token of a session, the streams of that session are cancelled: a Deephaven server sends nothing
+        more on them, and does not end them.
+
+        Returns:
+            Whether another header is worth trying.
         """
         is_worth_it = self.login.refused(shown)
         lost = self.login.sessions_lost
@@ -259,19 +273,22 @@ class Channel:
         return is_worth_it
 
     def opened(self, stream: SessionStream) -> None:
-        """``stream`` ends with the session that it was opened in."""
+        """Register a stream, which ends with its session."""
         with self._lock:
             self._streams.add(stream)
 
     def _begin_session(self) -> None:
-        """Log in where the server has sessions, one call at a time: calls that come together would begin one each."""
+        """Log in where the server has sessions.
+
+        Under a lock: concurrent calls would begin a session each.
+        """
         if self._server_kind is ServerKind.DEEPHAVEN and not self.login.has_session:
             with self._log_in_lock:
                 if not self.login.has_session:
                     self._asks_health()
 
     def kept_alive(self) -> AbstractContextManager[None]:
-        """While the ``with`` body runs, the session does not run out, and the connection is not silent if it works."""
+        """Keep the session and the connection alive while the ``with`` body runs."""
         return self._keep_alive.held() if self.login.has_session else self._probe.held()
 
     def close(self) -> None:
@@ -285,7 +302,7 @@ class Channel:
         if self._pid == os.getpid():
             for stream in streams:
                 stream.cancel()
-        # Its own ``close`` frees what calls of other threads use, which ends the process: who lets go last closes it.
+        # FlightClient.close() frees memory that calls of other threads still use; the last reference closes it safely.
         del client
 
     def end_with_process(self, _timeout: float) -> None:
@@ -293,18 +310,19 @@ class Channel:
         self.close()
 
     def _asks_health(self) -> bool:
-        """Make a cheap call; returns whether the server has an action that only servers of this project have.
+        """Make a cheap call; return whether it is a server of this project.
 
-        Not ``list_actions``: when a server cancels that, pyarrow interrupts the main thread, from any calling thread.
+        The call is an action that no other server has. ``list_actions`` would not do: when a server cancels it, pyarrow
+        interrupts the main thread, from any calling thread.
         """
         try:
             with translated(self.address):
                 return bool(list(self.client().do_action(flight.Action(HEALTH_ACTION, b""), self.short())))
         except (UnsupportedOperationError, NotFoundError, InvalidRequestError):
-            return False  # it answers, which is all that was asked
+            return False  # the server answers, without that action
 
     def _other_ways(self) -> bool:
-        """Try to log in with the same credentials in another way."""
+        """Log in with the same credentials in the other ways, until one is accepted."""
         while True:
             try:
                 return self._asks_health()

@@ -1,4 +1,4 @@
-"""A client of a server: lists tables, reads them, follows them, publishes them."""
+"""A client of a server: lists, reads, follows and publishes tables."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ _PUBLISHING: Final = "staging and committing rows"
 
 @public
 class Client:
-    """A connection to a server. Made by :func:`connect`, which documents the arguments.
+    """A connection to a server, made by :func:`connect` with the same arguments.
 
-    Use it as a context manager, or :meth:`close` it: that ends its subscriptions and publications too. All methods may
+    Use it as a context manager, or :meth:`close` it; both also end its subscriptions and publications. All methods may
     be called from any thread.
 
     Attributes:
-        graph: the update graph of all replicas of this client: tables derived from them belong here.
+        graph: the update graph of all replicas of this client, and of tables derived from them.
     """
 
     def __init__(
@@ -91,28 +91,32 @@ class Client:
 
     @property
     def is_deephaven(self) -> bool:
-        """Whether a Deephaven server answers there: one can follow its tables, and not publish as to this project's."""
+        """Whether the server is Deephaven's, to which rows cannot be published."""
         return self._channel.server_kind is ServerKind.DEEPHAVEN
 
     def ping(self) -> float:
-        """Seconds that the server takes to answer.
+        """Measure the seconds that the server takes to answer.
 
         Raises:
-            UnavailableError: it does not answer, or this client is closed.
-            AuthenticationError: it refuses the credentials.
+            UnavailableError: the server does not answer, or this client is closed.
+            AuthenticationError: the server refuses the credentials.
         """
         start = time.monotonic()
         self._channel.greet()
         return time.monotonic() - start
 
     def check_address(self) -> None:
-        """InvalidRequestError when a Deephaven address leads to a server that is none, and has no tables to follow."""
+        """Check that a Deephaven server answers at a Deephaven address.
+
+        Raises:
+            InvalidRequestError: another Flight server answers there.
+        """
         self._channel.check_address()
 
     # Tables.
 
     def tables(self) -> TableList:
-        """The tables that the server has now, by name. Raises what :meth:`ping` does."""
+        """List the tables of the server, sorted by name. Raises what :meth:`ping` does."""
         server_kind = self._channel.server_kind
 
         def ask() -> list[flight.FlightInfo]:
@@ -128,17 +132,19 @@ class Client:
         return TableList(sorted((info for info in found if info is not None), key=lambda info: info.name))
 
     def table(self, name: str) -> RemoteTable:
-        """One table of the server, with the methods that have the server compute other tables from it.
+        """Look up one table of the server.
+
+        Its methods describe tables that the server computes from it:
 
         >>> large = client.table("trades").where("size > 1000").sort_descending("price")
 
         Raises what :meth:`ping` does, and:
-            UnknownTableError: there is none of that name.
+            UnknownTableError: there is no table of that name.
         """
         return remote_table(self._session, look_up(self._channel, name))
 
     def empty_table(self, size: int) -> RemoteTable:
-        """The plan of a table of ``size`` rows without columns, for columns that formulas give.
+        """Plan a table of ``size`` rows without columns, to which formulas add columns.
 
         >>> client.empty_table(10).update(["x = i", "y = x * x"]).to_arrow()
         """
@@ -147,14 +153,14 @@ class Client:
     def time_table(
         self, period: int | str, start_time: int | str | None = None, blink_table: bool = False
     ) -> RemoteTable:
-        """The plan of a table with a row for each period that has passed, by the clock of the server.
+        """Plan a table that gets a row each period, by the clock of the server.
 
         >>> client.time_table("PT1S").update("x = ii % 10").subscribe()
 
         Args:
             period: nanoseconds, or a duration such as ``"PT0.1S"``.
-            start_time: of the first row: nanoseconds since 1970 UTC, or a moment such as ``"2024-06-15T10:00:00Z"``.
-                Now without, which is when the server makes the table.
+            start_time: the time of the first row: nanoseconds since 1970 UTC, or a text such as
+                ``"2024-06-15T10:00:00Z"``. None for the time at which the server makes the table.
             blink_table: whether rows live for one cycle.
 
         """
@@ -168,7 +174,7 @@ class Client:
     def snapshot(
         self, name: str, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False
     ) -> pa.Table:
-        """The present content of a table, or of a part of it, as of one version.
+        """Read the present content of a table, or of a part of it, as of one version.
 
         Args:
             name: the table.
@@ -184,7 +190,9 @@ class Client:
         return read_once(self._session, NamedAddress(name), columns, viewport, reverse=reverse)
 
     def statistics(self) -> dict[str, Any]:
-        """The server's statistics: tables, subscriptions, memory. Sizes are bytes, times seconds.
+        """Read the server's statistics: tables, subscriptions, memory.
+
+        Sizes are in bytes, times in seconds.
 
         Raises what :meth:`ping` does, and:
             UnsupportedOperationError: the server is Deephaven's.
@@ -206,30 +214,30 @@ class Client:
         onto: ReplicaTable | None = None,
         on_update: Callable[[Update], object] | None = None,
     ) -> LiveTable:
-        """Follow a table, or a window of it. Returns when the first content is complete.
+        """Follow a table, or a window of it; returns when the first content is complete.
 
         Args:
             name: the table.
             columns: names of the columns; None for all.
-            viewport: row positions, such as ``range(0, 100)``; None for the whole table. They stay while rows move
-                through them.
+            viewport: row positions, such as ``range(0, 100)``; None for the whole table. The positions stay while rows
+                move through them.
             reverse: count positions from the end of the table: ``range(0, 10)`` follows the last ten rows.
             interval_ms: least time between two updates, in milliseconds; 0 for the server's default.
-            dialect: the dialect of viewport messages; the content is the same. None for the server's preferred one; a
-                Deephaven server has only the flattened one.
+            dialect: the dialect of viewport messages, which does not change the content. None for the server's default;
+                a Deephaven server has the flattened dialect only.
             timeout: most seconds without progress of the first content; the client's timeout when None.
-            onto: the ``table`` of an ended live table with the same columns. The subscription continues with that
-                replica, and applies the difference to it in one update. Its attributes and keys stay. With other
-                columns it is not used, and :attr:`LiveTable.table` is a new one.
-            on_update: a callback as for :meth:`LiveTable.on_update`, from the first update on. Updates are then not
-                kept for :meth:`LiveTable.updates`.
+            onto: the ``table`` of an ended live table. If its columns are the same, the subscription continues with
+                that replica, and applies the difference to it in one update; its attributes and keys stay. Otherwise
+                :attr:`LiveTable.table` is a new replica.
+            on_update: a callback as for :meth:`LiveTable.on_update`, called from the first update on. Updates are then
+                not kept for :meth:`LiveTable.updates`.
 
         Raises:
             UnknownTableError, UnknownColumnError: there is no such table or column.
             UnavailableError: the server is unreachable.
             DeadlineError: the first content did not come in time.
             InvalidRequestError: an argument is out of its range.
-            UnsupportedOperationError: the dialect is one that a Deephaven server lacks.
+            UnsupportedOperationError: the Deephaven server lacks the dialect.
         """
         return follow(
             self._session,
@@ -290,13 +298,13 @@ class Client:
         takeover: bool = False,
         allow_gap: bool = False,
     ) -> int | PublishResult:
-        """Publish rows. All become visible in one cycle, or none.
+        """Publish rows; all become visible in one cycle, or none.
 
         A table that does not exist is created: keyed with ``key``, a ring with ``capacity``, else an append table.
 
-        With ``publisher`` and ``batch`` the rows apply exactly once, in whatever process and however often the call is
-        repeated: the server remembers the last batch of the publisher for the table, and takes one that is not beyond
-        it for a repetition. Batches are numbered from 0 without gaps; :meth:`last_batch` says where to continue.
+        With ``publisher`` and ``batch`` the rows apply exactly once, even when another process repeats the call: the
+        server remembers the publisher's last batch for the table, and takes a batch up to that number for a repetition.
+        Batches are numbered from 0 without gaps; :meth:`last_batch` says where to continue.
 
         Args:
             name: the table on the server.
@@ -306,19 +314,19 @@ class Client:
             mode: ``append``, ``upsert``, ``replace`` or ``delete``; by default append, or upsert where there are keys.
             kind: kind of a new table.
             capacity: number of rows of a new ring.
-            publisher: the name under which the server remembers the batch. It belongs to the user that uses it first.
+            publisher: the name under which the server remembers the batch. The name belongs to its first user.
             batch: the number of the batch.
-            epoch: the run of the publisher that ``batch`` counts in; another one is refused, and with ``takeover``
-                takes the name over.
-            takeover: begin a new epoch, which counts from 0 again; those before it are refused from then on.
-            allow_gap: commit although batches before this one are missing.
+            epoch: the run of the publisher that ``batch`` counts in. The server refuses another epoch, unless
+                ``takeover`` is set.
+            takeover: begin a new epoch, which counts from 0 again; the server then refuses earlier epochs.
+            allow_gap: commit although earlier batches are missing.
 
         Returns:
-            The number of rows published; with ``publisher`` whether they were applied or a repetition.
+            The number of rows published; with ``publisher`` whether the batch was applied or a repetition.
 
         Raises:
             FencedError: another epoch, or another user, has the publisher's name.
-            LostBatchesError: batches before this one are missing on the server.
+            LostBatchesError: earlier batches are missing on the server.
             SchemaMismatchError, KeyMismatchError, UnsupportedTypeError: the rows do not fit; nothing is changed.
             InvalidRequestError: ``data`` is a ticking table: use :meth:`publish_live`.
             UnsupportedOperationError: it is a Deephaven server.
@@ -348,14 +356,14 @@ class Client:
         return self._uploader.publish_batch(target, data)
 
     def last_batch(self, name: str, publisher: str, *, epoch: str | None = None) -> int | None:
-        """The last batch that ``publisher`` committed to the table ``name``; None when there is none.
+        """Return the last batch that ``publisher`` committed to a table; None for none.
 
         A publisher continues with the next one.
 
         Args:
             name: the table.
             publisher: the publisher's name.
-            epoch: only batches of this epoch; None for those of any.
+            epoch: only batches of this epoch; None for any epoch.
 
         Raises:
             FencedError: another epoch than ``epoch``, or another user, has the publisher's name.
@@ -365,7 +373,9 @@ class Client:
         return self._uploader.last_batch(text(publisher, "publisher"), checked_name(name), chosen)
 
     def publish_live(self, name: str, table: Table | LiveTable, *, interval_ms: int = 10) -> Publication:
-        """Keep a table on the server equal to one that ticks here, until the result is closed.
+        """Keep a table on the server equal to a local ticking table.
+
+        The publication runs until it is closed.
 
         Args:
             name: the table on the server.
@@ -390,27 +400,27 @@ class Client:
         return publication
 
     def append(self, name: str, rows: Uploadable) -> int:
-        """Add rows to a table; returns how many. Raises what :meth:`publish` does."""
+        """Add rows to a table; returns their number. Raises what :meth:`publish` does."""
         return self.publish(name, rows, mode=PublishMode.APPEND)
 
     def upsert(self, name: str, rows: Uploadable) -> int:
-        """Insert rows into a keyed table, or overwrite those with the same key; the last of a key wins.
+        """Insert rows into a keyed table, or overwrite rows with the same key.
 
-        Returns how many rows were sent. Raises what :meth:`publish` does.
+        Of rows with one key the last is kept. Returns the number of rows sent. Raises what :meth:`publish` does.
         """
         return self.publish(name, rows, mode=PublishMode.UPSERT)
 
     def delete(self, name: str, keys: Uploadable) -> int:
-        """Delete rows of a keyed table: ``keys`` has its key columns. Keys that are not there are ignored.
+        """Delete rows of a keyed table by their keys; unknown keys are ignored.
 
-        Returns how many keys were sent. Raises what :meth:`publish` does.
+        ``keys`` has the key columns. Returns the number of keys sent. Raises what :meth:`publish` does.
         """
         return self.publish(name, keys, mode=PublishMode.DELETE)
 
     def replace(self, name: str, rows: Uploadable) -> int:
-        """Make ``rows`` the whole content of a table; subscribers get only what differs.
+        """Make ``rows`` the whole content of a table; subscribers get the difference.
 
-        Returns how many rows were sent. Raises what :meth:`publish` does.
+        Returns the number of rows sent. Raises what :meth:`publish` does.
         """
         return self.publish(name, rows, mode=PublishMode.REPLACE)
 
@@ -424,7 +434,7 @@ class Client:
         capacity: int | None = None,
         durable: bool | None = None,
     ) -> None:
-        """Make an empty table; fine when there is one of the same kind, schema and keys.
+        """Make an empty table, unless one of the same kind, schema and keys exists.
 
         Args:
             name: the table on the server.
@@ -433,11 +443,11 @@ class Client:
             key: key columns, which make it a keyed table.
             kind: its kind; by default keyed with a key, a ring with a capacity, else append.
             capacity: rows that a ring keeps.
-            durable: whether the server's data directory keeps it; by default if the server has one and the kind can be.
+            durable: whether the server's data directory keeps it; by default if the server has one and the kind allows.
 
         Raises:
-            AlreadyExistsError: there is another one of that name.
-            InvalidRequestError: kind, key and capacity do not go together.
+            AlreadyExistsError: there is another table of that name.
+            InvalidRequestError: kind, key and capacity contradict each other.
             KeyMismatchError: the schema lacks a key column.
             UnsupportedTypeError: a column has a type that tables cannot hold.
             UnsupportedOperationError: it is a Deephaven server.
@@ -449,10 +459,10 @@ class Client:
         act(self._channel, CREATE_ACTION, request.to_json())
 
     def drop(self, name: str) -> None:
-        """Take a table off the server. Subscriptions to it end with an error.
+        """Remove a table from the server; subscriptions to it end with an error.
 
         Raises:
-            UnknownTableError: there is none of that name.
+            UnknownTableError: there is no table of that name.
             UnsupportedOperationError: it is a Deephaven server.
             UnavailableError: the server is unreachable.
         """
@@ -462,7 +472,10 @@ class Client:
     # The connection.
 
     def close(self) -> None:
-        """End all subscriptions and publications of this client, and the connection. May be called repeatedly."""
+        """End all subscriptions and publications, and the connection.
+
+        May be called repeatedly.
+        """
         self._session.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""How a client is made: an address, credentials, and a server that answers."""
+"""Connecting a client to a server that answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def connect(
     wait: float = 0.0,
     graph: UpdateGraph | None = None,
 ) -> Client:
-    """Connect to a server, of this project or of Deephaven, and check that it answers.
+    """Connect to a server of this project or of Deephaven, and check that it answers.
 
     Args:
         uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``; the default port is 8815. For a Deephaven
@@ -48,7 +48,7 @@ def connect(
 
     Raises:
         UnavailableError: the server does not answer.
-        InvalidRequestError: the address is invalid, or is that of another kind of server, such as a web server.
+        InvalidRequestError: the address is invalid, or another kind of server answers, such as a web server.
         AuthenticationError: the credentials are missing or wrong.
     """
     patience = seconds(wait, "wait")

@@ -1,4 +1,4 @@
-"""What a live table shows: the replica of its present stream, kept steady while streams and columns change."""
+"""The content of a live table, over any number of streams."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = ["Content", "difference"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Origin:
-    """What a replica is a copy of, kept with it: a later stream can go on from there.
+    """The server's version that a replica is a copy of, where a stream can resume.
 
     Attributes:
         point: lineage and step of the server's table.
         schema: the plain schema of the stream.
-        applier: what has applied the messages so far.
-        node: the replica's place in its history then. When the replica is elsewhere, this does not hold.
+        applier: has applied the messages so far.
+        node: the replica's place in its own history. The origin is valid only while the replica is there.
 
     """
 
@@ -51,26 +51,28 @@ class _Origin:
 
 
 class Content:
-    """One table as a subscriber sees it, over any number of streams. Pure, and not locked: the caller locks.
+    """One table as a subscriber sees it, over any number of streams.
+
+    Pure, and not locked: the caller locks.
 
     While a stream delivers its first snapshot, or one with other columns, the previous content stays in view. Then the
     new content replaces it in one update. The table object stays the same over lost connections; it is replaced when
     the columns change, and between a window and the whole table.
 
-    A stream of a server of this project may go on from what an earlier one has brought: then its first message is an
-    update of it, and no snapshot.
+    A stream of a server of this project may resume from the content of an earlier stream. Its first message then is an
+    update and not a snapshot.
 
     Args:
         graph: the update graph for the replicas.
         name: the name of the replicas.
-        onto: the replica of an ended subscription: the first content is applied to it as a difference, if it has the
-            same columns. Its attributes and keys stay.
+        onto: the replica of an ended subscription. If it has the same columns, the first content is applied to it as a
+            difference; its attributes and keys stay.
 
     Attributes:
-        wanted: the window that is wanted now; None before the first stream.
+        wanted: the window that was requested last; None before the first stream.
         table_size: rows of the whole table on the server.
         step: the server's step of the last message; -1 before.
-        resumed: streams that went on from what was here.
+        resumed: the number of streams that resumed.
     """
 
     def __init__(self, graph: UpdateGraph, name: str, onto: ReplicaTable | None = None) -> None:
@@ -84,7 +86,7 @@ class Content:
         self._schema: pa.Schema | None = None
         self.wanted: Window | None = None
         self._lineage = ""
-        self._earlier: _Origin | None = None  # what the present stream may go on from, before its first message
+        self._earlier: _Origin | None = None  # where the present stream may resume; None from its first message on
         self.table_size = 0
         self.step = -1
         self.resumed = 0
@@ -96,7 +98,7 @@ class Content:
 
     @property
     def is_settled(self) -> bool:
-        """Whether what is in view is what is wanted now."""
+        """Whether the content in view is that of the wanted window."""
         applier = self._applier
         return (
             applier is not None
@@ -128,7 +130,7 @@ class Content:
         lineage: str = "",
         resumes: bool = False,
     ) -> None:
-        """Begin a new stream, which has requested ``window``.
+        """Begin a new stream.
 
         Args:
             schema: the plain schema of the stream.
@@ -136,7 +138,7 @@ class Content:
             dialect: the dialect of its viewport messages.
             attributes: table attributes of the stream.
             key_columns: key columns of the stream.
-            lineage: that of the table on the server; empty when the server has not told it.
+            lineage: the lineage of the table on the server; empty when the server does not tell.
             resumes: whether the request named :meth:`resume_point`.
 
         Raises:
@@ -162,13 +164,13 @@ class Content:
         )
 
     def apply(self, message: IncomingMessage) -> Update | None:
-        """Take the next message of the present stream.
+        """Apply the next message of the present stream.
 
         Returns:
-            What it changed of what is in view; None when that is nothing, or the first content.
+            The change of the content in view; None for no change, and for the first content.
 
         Raises:
-            WireFormatError: the message contradicts the ones before; the stream is of no use any more.
+            WireFormatError: the message contradicts earlier ones; the stream cannot be used any more.
         """
         if self._applier is None or self.wanted is None:
             raise InternalError("A message came before a stream was begun.")
@@ -177,7 +179,7 @@ class Content:
             self._resume(earlier, message.metadata)
         applier = self._applier
         if applier.table is self._table:
-            applier.table.origin = None  # until the message is applied as a whole
+            applier.table.origin = None  # not valid while the message is applied
         applier.apply(message)
         if applier.table is not self._table:
             if not applier.shows(self.wanted):
@@ -191,18 +193,21 @@ class Content:
         return update
 
     def resume_point(self, view: View, dialect: Dialect) -> ResumePoint:
-        """What a stream with ``view`` can go on from, for its request; an empty point for nothing."""
+        """Return the point that a stream with ``view`` can resume from.
+
+        The point is empty when the stream must begin with a snapshot.
+        """
         origin = self._origin()
         if origin is None or origin.applier.dialect is not dialect:
             return ResumePoint()
         try:
             window = view.window(origin.schema, self._name)
-        except BarrageError:  # the server says so, if it still holds
+        except BarrageError:  # the request fails at the server, unless the table has changed there
             return ResumePoint()
         return origin.point if origin.applier.shows(window) else ResumePoint()
 
     def _origin(self) -> _Origin | None:
-        """What the replica in view is a copy of, if that is known and still holds."""
+        """The origin of the replica in view, if it is known and still valid."""
         table = self._onto if self._table is None else self._table
         origin = None if table is None else table.origin
         if table is None or not isinstance(origin, _Origin) or origin.node is not table.version.node:
@@ -210,7 +215,7 @@ class Content:
         return origin
 
     def _resume(self, earlier: _Origin, metadata: UpdateMetadata) -> None:
-        """Go on from what is in view, with the update that has come."""
+        """Resume from the content in view, of which ``metadata`` describes an update."""
         step = earlier.point.step
         if metadata.first_seq > step + 1 or metadata.last_seq < step or self._origin() is not earlier:
             raise UnavailableError("The server went on from another point than the one that is here.")
@@ -245,10 +250,10 @@ class Content:
 
 
 def difference(before: TableVersion, after: TableVersion) -> ReplicaUpdate:
-    """The update that turns the content of one table into that of another with the same columns.
+    """Return the update from one version to another with the same columns.
 
-    Rows with the same key in both are compared, cell by cell and bit by bit, and modified where they differ. Nulls
-    equal nulls; bytes under them are ignored.
+    Rows with the same key in both are compared cell by cell and bit by bit, and modified where they differ. Nulls equal
+    nulls; the bytes under them are ignored.
     """
     stayed = before.row_set & after.row_set
     added = after.row_set - stayed
@@ -262,7 +267,10 @@ def difference(before: TableVersion, after: TableVersion) -> ReplicaUpdate:
 
 
 def _changed(before: TableVersion, after: TableVersion, stayed: RowSet, number: int) -> tuple[RowSet, pa.ChunkedArray]:
-    """Which of the rows that stayed differ in a column, and their values. Read in parts, as one may be too large."""
+    """Find the rows of ``stayed`` that differ in a column, and their new values.
+
+    Reads ``READ_ROWS`` rows at a time, to bound memory.
+    """
     found: list[RowSet] = []
     values: list[pa.Array] = []
     for start in range(0, stayed.size, READ_ROWS):
@@ -276,7 +284,7 @@ def _changed(before: TableVersion, after: TableVersion, stayed: RowSet, number: 
 
 
 def _change(before: TableVersion, after: TableVersion) -> TableUpdate:
-    """The row changes of :func:`difference`, without the values."""
+    """Return the row changes of :func:`difference`, without the values."""
     update = difference(before, after)
     nothing = (RowSet.empty(), None)
     modified = tuple(update.modified.get(number, nothing)[0] for number in range(len(after.schema)))

@@ -1,4 +1,4 @@
-"""A consumer's place in the stream of updates. It never holds more than one (coalesced) update."""
+"""A consumer's position in the stream of updates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ _ALWAYS_KEPT: Final = 1 << 16
 
 
 class Cursor:
-    """Collects updates until they are taken, as one.
+    """Collects updates until they are taken, coalesced to one. The caller locks.
 
-    A slow consumer gets fewer and larger updates. The memory for it is bounded: when the values changed since its last
-    update outweigh the table, they are copied from the history, which can then be freed. A cursor that is not started
-    drops them at that point instead, and restarts.
-
-    It takes no lock; the caller locks.
+    A slow consumer gets fewer and larger updates. Its memory is bounded: when the values changed since its last update
+    outweigh the table, they are copied from the history, which can then be freed. A cursor that has not started drops
+    the updates instead.
     """
 
     def __init__(self) -> None:
@@ -31,7 +29,7 @@ class Cursor:
         return bool(self._waiting)
 
     def offer(self, update: Update) -> None:
-        """Add an update, which follows the one offered before."""
+        """Add the update that follows the last one offered."""
         self._waiting.append(update)
         change = update.change
         self._weight += change.removed.size * len(change.modified) + sum(rows.size for rows in change.modified)
@@ -42,7 +40,7 @@ class Cursor:
             self._fold()
 
     def take(self) -> Update | None:
-        """Everything since the last call, as one update; None when nothing has happened."""
+        """Return all changes since the last call as one update; None for no changes."""
         if not self._waiting:
             return None
         self._fold()

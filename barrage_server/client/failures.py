@@ -1,4 +1,4 @@
-"""Errors of this package for the failures of a connection."""
+"""Translation of pyarrow's exceptions to errors of this package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["is_passing", "release", "translated", "typed_error"]
 
 logger = logging.getLogger("barrage_server.client")
 
-# Where Arrow and gRPC put a failure of the connection into no class of its own, their text tells.
+# Failures that Arrow and gRPC tell by their text only, not by a class.
 _WORDS: Final[tuple[tuple[str, type[BarrageError]], ...]] = (
     ("RESOURCE_EXHAUSTED", LimitError),
     ("UNIMPLEMENTED", UnsupportedOperationError),
@@ -35,7 +35,7 @@ _WORDS: Final[tuple[tuple[str, type[BarrageError]], ...]] = (
     ("GOAWAY", UnavailableError),
 )
 
-# What gRPC's words for a failed connection may mean, beside a server that is away.
+# Hints for texts of gRPC that have another usual cause than a server that is away.
 _HINTS: Final = (
     (
         re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|Hostname Verification"),
@@ -49,7 +49,9 @@ _HINTS: Final = (
 
 
 def typed_error(error: BaseException, address: str = "") -> BarrageError:
-    """The error of this package for an exception of pyarrow.flight; errors of this package are returned unchanged.
+    """Return the error of this package for an exception of pyarrow.flight.
+
+    Errors of this package are returned unchanged.
 
     Args:
         error: the exception.
@@ -78,15 +80,15 @@ def typed_error(error: BaseException, address: str = "") -> BarrageError:
 
 @contextmanager
 def translated(address: str = "") -> Iterator[None]:
-    """Translate exceptions of pyarrow.flight in the ``with`` body to errors of this package.
+    """Translate exceptions of pyarrow.flight in the ``with`` body.
 
-    pyarrow turns a cancelled stream into KeyboardInterrupt when it reads on the main thread; its cause distinguishes it
-    from the user's Ctrl-C.
+    pyarrow raises KeyboardInterrupt for a cancelled stream when it reads on the main thread; its cause distinguishes it
+    from Ctrl-C.
     """
     try:
         yield
     except (flight.FlightError, pa.ArrowException, OSError) as error:
-        # The original has the details of Arrow and gRPC, and goes to the log.
+        # The log gets the original, with the details of Arrow and gRPC.
         logger.debug("%s answered", address or "the server", exc_info=error)
         raise typed_error(error, address) from None
     except KeyboardInterrupt as error:
@@ -97,14 +99,14 @@ def translated(address: str = "") -> Iterator[None]:
 
 
 def is_passing(error: BarrageError) -> bool:
-    """Whether a later retry may succeed without other changes."""
+    """Whether a later retry may succeed."""
     return isinstance(error, (UnavailableError, LimitError))
 
 
 def release(writer: flight.FlightStreamWriter) -> None:
-    """Release the writing side of an exchange that was cancelled, which closing it complains of."""
+    """Release the writing side of a cancelled exchange."""
     try:
         with translated():
             writer.close()
-    except BarrageError as error:
+    except BarrageError as error:  # says that the exchange was cancelled
         logger.debug("an exchange was cancelled: %s", error)

@@ -24,9 +24,9 @@ _OPTIONS: Final = (*OPTIONS, ("grpc.max_receive_message_length", -1))
 
 
 class GrpcChannel:
-    """Calls of gRPC beside those of Flight, with the credentials of a connection.
+    """Calls of gRPC beside Flight, with the credentials of a connection.
 
-    The connection learns the newest token from their answers.
+    The newest token of their answers becomes that of the connection.
 
     Args:
         channel: the connection.
@@ -40,10 +40,10 @@ class GrpcChannel:
         self._pid = os.getpid()
 
     def unary(self, method: str, request: Message, response: type[R]) -> R:
-        """The response to one request.
+        """Return the response to one request.
 
         Raises:
-            BarrageError: what the server answered instead, or that there is no connection.
+            BarrageError: the error of the server, or there is no connection.
 
         """
         found, end = self.responses(method, request, response)
@@ -54,7 +54,7 @@ class GrpcChannel:
         return found[0]
 
     def responses(self, method: str, request: Message, response: type[R]) -> tuple[Sequence[R], BarrageError | None]:
-        """All responses to one request, and the error that the call ended with, if any.
+        """Return all responses to one request, and the error that ended the call, if any.
 
         Raises:
             AuthenticationError: there is no session.
@@ -63,7 +63,7 @@ class GrpcChannel:
         """
         opened = self._open()
         start: Any = opened.unary_stream(
-            method, request_serializer=_to_bytes, response_deserializer=response.FromString
+            method, request_serializer=type(request).SerializeToString, response_deserializer=response.FromString
         )
         metadata = self._channel.metadata()
         try:
@@ -71,7 +71,7 @@ class GrpcChannel:
         except ValueError:
             if self._grpc is opened:
                 raise
-            raise self._closed() from None  # by another thread, meanwhile
+            raise self._closed() from None  # another thread has closed it meanwhile
         found: list[R] = []
         try:
             for message in call:
@@ -84,7 +84,7 @@ class GrpcChannel:
         return found, None
 
     def close(self) -> None:
-        """Close the connection. The next call opens it again, unless that of Flight is closed."""
+        """Close the connection; the next call reopens it, unless the channel is closed."""
         with self._lock:
             opened, self._grpc = self._grpc, None
         if opened is not None and self._pid == os.getpid():
@@ -94,7 +94,7 @@ class GrpcChannel:
         with self._lock:
             if self._channel.is_closed:
                 raise self._closed()
-            if self._pid != os.getpid():  # that of the parent stays in memory
+            if self._pid != os.getpid():  # the parent's channel is left alone
                 self._grpc, self._pid = None, os.getpid()
             if self._grpc is None:
                 target, certificates = self._channel.grpc_target
@@ -110,7 +110,7 @@ class GrpcChannel:
         return UnavailableError(f"This client of {self._channel.address} is closed; connect again.")
 
     def _learn(self, call: Any) -> None:
-        """Take the token that came ahead of the responses, or behind them."""
+        """Take the token from the headers or trailers of a finished call."""
         if not call.done():
             return
         for headers in (call.initial_metadata(), call.trailing_metadata()):
@@ -121,7 +121,3 @@ class GrpcChannel:
         if status is grpc.StatusCode.UNAVAILABLE:
             return UnavailableError(f"No connection to {self._channel.address}: {text}.")
         return from_status(status.name, text)
-
-
-def _to_bytes(message: Message) -> bytes:
-    return message.SerializeToString()

@@ -1,4 +1,4 @@
-"""The result of a plan that the server keeps for this client, and the release of such results."""
+"""Results of plans that the server keeps for this client, and their release."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ __all__ = ["HeldResult", "Releases"]
 logger = logging.getLogger("barrage_server.client")
 
 _AT_ONCE: Final = 1_000
-"""Tickets of one call."""
+"""The most tickets that one call releases."""
 
 
 class Releases:
-    """Lets results go on the server, on a thread of its own: handles are freed wherever Python frees them.
+    """Releases results on the server, on a thread of its own.
+
+    A call to the server must not run on the thread on which Python happens to free a handle.
 
     Args:
-        calls: what the server is asked.
+        calls: the calls of the server.
 
     """
 
     def __init__(self, calls: PlanCalls) -> None:
         self._calls = calls
-        # the one kind of queue that may be used by what runs while another of its calls is under way
+        # SimpleQueue.put is reentrant: a finalizer may call it during another call of this queue.
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._held: set[bytes] = set()
         self._lock = threading.Lock()
@@ -47,14 +49,14 @@ class Releases:
         weakref.finalize(self, self._queue.put, None).atexit = False
 
     def hold(self, ticket: bytes, holder: object) -> weakref.finalize[[bytes, int], Any]:
-        """Release a result when ``holder`` is freed, or with the connection, unless it is released before.
+        """Release a result when ``holder`` is freed, or when the connection closes.
 
         Raises:
             LimitError: this process can start no further thread.
 
         """
         with self._lock:
-            if self._pid != os.getpid():  # those of the parent are its own
+            if self._pid != os.getpid():  # the parent releases its own results
                 self._pid, self._thread, self._held = os.getpid(), None, set()
             if self._thread is None:
                 thread = threading.Thread(
@@ -68,13 +70,13 @@ class Releases:
         return forget
 
     def put(self, ticket: bytes, process: int) -> None:
-        """Have a result of this process released soon. May be called while an object is freed."""
+        """Schedule the release of a result of this process. Reentrant, for finalizers."""
         if process == os.getpid():
             self._held.discard(ticket)
             self._queue.put(ticket)
 
     def close(self, timeout: float) -> None:
-        """Release all results, and end the thread, which may take ``timeout`` seconds."""
+        """Release all results, and end the thread within ``timeout`` seconds."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None and self._pid == os.getpid():
@@ -85,7 +87,7 @@ class Releases:
 
 
 def _release(calls: PlanCalls, tickets: queue.SimpleQueue[bytes | None]) -> None:
-    """Release what comes, until None does."""
+    """Release the tickets of the queue, several in one call, until None comes."""
     is_last = False
     while not is_last:
         found: list[bytes] = []
@@ -98,18 +100,18 @@ def _release(calls: PlanCalls, tickets: queue.SimpleQueue[bytes | None]) -> None
         if found:
             try:
                 calls.release(found)
-            except BarrageError as error:  # they run out there
+            except BarrageError as error:  # the server drops unused results by itself
                 logger.debug("%d results were not released: %s", len(found), error)
 
 
 class HeldResult(TableAddress):
-    """The result of a plan: computed when it is first asked for, and kept by the server until nothing here uses it.
+    """The result of a plan, computed on first use and kept until it has no users.
 
     Args:
-        calls: what the server is asked.
-        name: what it is called here.
-        plan: makes the plan; its first output is meant.
-        releases: lets tickets go.
+        calls: the calls of the server.
+        name: its name in errors and logs.
+        plan: makes the plan, whose first output is the result.
+        releases: releases its tickets.
 
     """
 
@@ -126,10 +128,10 @@ class HeldResult(TableAddress):
         self._pid = os.getpid()
 
     def output(self) -> Computed:
-        """What the server says of the result; computes it unless it is there.
+        """Return the server's description of the result, which is computed if necessary.
 
         Raises:
-            BarrageError: it cannot be computed; the error of the server.
+            BarrageError: the result cannot be computed; the error of the server.
 
         """
         with self._computing:
@@ -146,19 +148,19 @@ class HeldResult(TableAddress):
             return found
 
     def plan_ticket(self) -> bytes:
-        """The plan itself as a ticket: a call with it computes the result, or finds the one that is there."""
+        """Return the plan as a ticket: a call with it computes the result if necessary."""
         return plan_to_json(self._plan())
 
-    def ticket(self, server_kind: ServerKind) -> bytes:  # noqa: ARG002  (it is known by then)
-        """Its ticket; computes the result unless it is there."""
+    def ticket(self, server_kind: ServerKind) -> bytes:  # noqa: ARG002  (results have one kind of ticket)
+        """Return the ticket of the result, which is computed if necessary."""
         return self.output().ticket
 
     def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:  # noqa: ARG002
-        """Its descriptor; computes the result unless it is there."""
+        """Return the descriptor of the result, which is computed if necessary."""
         return self.output().descriptor
 
     def lost(self) -> bool:
-        """Compute it anew when it is next asked for; whether it was computed before."""
+        """Forget the result, so that the next use computes it; whether there was one."""
         with self._lock:
             forget, self._forget, self._output = self._forget, None, None
             self.losses += forget is not None
@@ -167,12 +169,12 @@ class HeldResult(TableAddress):
         return forget is not None
 
     def use(self) -> None:
-        """Keep it until :meth:`leave`."""
+        """Count a user, until :meth:`leave`."""
         with self._lock:
             self._users += 1
 
     def leave(self) -> None:
-        """Let it go, if this was the last use of it."""
+        """End one :meth:`use`; the last one releases the result."""
         with self._lock:
             self._users -= 1
             is_used = self._users > 0

@@ -18,7 +18,7 @@ class TableInfo:
     """One table of a server, as of the moment it was listed.
 
     Attributes:
-        name: what ``subscribe`` and ``snapshot`` take.
+        name: the name that ``subscribe`` and ``snapshot`` take.
         schema: the columns, without the annotations of the protocol.
         size: rows at that moment; -1 when the server does not say.
         attributes: what the server promises about the table, such as ``AppendOnly`` or ``BlinkTable``.
@@ -51,7 +51,7 @@ class TableList(list[TableInfo]):
     """The tables of a server: a list, with a view for notebooks."""
 
     def _repr_html_(self) -> str:
-        """A line per table."""
+        """One line for each table, for notebooks."""
         rows = [
             (
                 info.name,

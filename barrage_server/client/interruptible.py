@@ -1,4 +1,4 @@
-"""Waiting for blocking calls so that Ctrl-C and time-outs take effect at once."""
+"""Blocking calls that Ctrl-C and time-outs interrupt at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Progress:
-    """Progress of a long call, and its cancellation.
+    """The progress and the cancellation of a long call.
 
     Args:
         clock: seconds, monotonic.
@@ -43,7 +43,7 @@ class Progress:
                 raise UnavailableError("Given up by the caller.")
 
     def cancel_with(self, cancel: Callable[[], None]) -> None:
-        """Set the function to call when the caller gives up; calls it at once if it already has."""
+        """Call ``cancel()`` when the caller gives up, or now if it already has."""
         with self._lock:
             self._cancel = cancel
             late = self._given_up
@@ -76,13 +76,13 @@ def run_interruptible(
 ) -> T:
     """Run ``call(progress)`` on a thread of its own, and return its result.
 
-    A blocking Flight call delays signals: Ctrl-C would take effect at the next message of the server only. Here it
-    takes effect at once, and the call is cancelled.
+    A blocking Flight call on the main thread delays Ctrl-C until the server's next message. Here Ctrl-C takes effect at
+    once, and cancels the call.
 
     Args:
-        call: the call; it reports to its argument.
-        timeout: seconds without progress after which it is cancelled.
-        what: the name of the call, for the text.
+        call: the call, which reports progress to its argument.
+        timeout: seconds without progress after which the call is cancelled.
+        what: the name of the call, for the error's text.
         clock: seconds, monotonic.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Iterators over the updates of a live table: blocking, and for event loops."""
+"""Iterators over the updates of a live table, blocking and for event loops."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["AsyncUpdates", "Updates"]
 
 
 class _Place:
-    """A place in the updates of one live table, which is given back when its iterator ends or is freed."""
+    """A position in the updates of a live table, returned when its iterator ends."""
 
-    _cursor: Cursor | None = None  # of one that is freed because a signal interrupts its making, too
+    _cursor: Cursor | None = None  # __del__ needs it, also when a signal has interrupted __init__
 
     def __init__(self, worker: SubscriptionWorker) -> None:
         self._worker = worker
         self._cursor = worker.positions.begin()
 
     def _take(self) -> Update | None:
-        """The next update that changes something; None when there is none now."""
+        """Take the next update that is not empty; None when there is none now."""
         cursor = self._cursor
         while cursor is not None and (update := self._worker.positions.take(cursor)) is not None:
             if update:
@@ -44,10 +44,12 @@ class _Place:
 
 @public
 class Updates(_Place, Iterator[Update]):
-    """Iterates over the updates, waiting for each. Threads that share one iterator get different updates.
+    """Iterates over the updates, waiting for each.
+
+    Threads that share one iterator get different updates.
 
     Args:
-        worker: what is followed.
+        worker: the subscription.
         timeout: seconds without an update after which the iteration ends; None for never.
     """
 
@@ -87,7 +89,10 @@ class Updates(_Place, Iterator[Update]):
 
 @public
 class AsyncUpdates(_Place, AsyncIterator[Update]):
-    """Iterates over the updates without blocking the event loop. A task that is cancelled leaves nothing behind."""
+    """Iterates over the updates without blocking the event loop.
+
+    A cancelled task returns its position.
+    """
 
     def __init__(self, worker: SubscriptionWorker) -> None:
         super().__init__(worker)
@@ -106,11 +111,11 @@ class AsyncUpdates(_Place, AsyncIterator[Update]):
 
         positions.watch(wake)
         try:
-            if self._cursor is None and not self._ended:  # given back by a wait that was cancelled
+            if self._cursor is None and not self._ended:  # a cancelled wait has returned it
                 self._cursor = positions.begin()
             while not self._ended:
                 changed.clear()
-                is_final = worker.brings_no_more  # before the look: what came before the end is to be delivered
+                is_final = worker.brings_no_more  # read before _take: updates before the end are delivered
                 update = self._take()
                 if update is not None:
                     return update

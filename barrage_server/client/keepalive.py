@@ -1,4 +1,4 @@
-"""Keeping a connection alive: a call now and then, while anything of the client is open."""
+"""Periodic calls that keep a session and its connection alive."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ __all__ = ["KeepAlive"]
 
 logger = logging.getLogger("barrage_server.client")
 
-# A Deephaven server drops a session without calls for a time that Flight does not report: five minutes by default, and
-# at least ten seconds.
 PAUSE: Final = 3.0
+"""Seconds between two calls to a Deephaven server.
+
+It drops a session that is idle for a time which Flight does not report: five minutes by default, ten seconds at least.
+"""
 PROBE_PAUSE: Final = 10.0
-"""Seconds between two calls to a server without sessions: less than gRPC's silence on a connection."""
+"""Seconds between two calls to a server without sessions: less than the silence after which gRPC pings."""
 
 
 class KeepAlive:
     """Calls ``ping`` on a thread of its own while any caller is inside :meth:`held`.
 
-    An open stream does not count as a call: without others the session runs out, and the server ends the stream.
+    An open stream does not count as a call: without other calls the session expires, and the server ends the stream.
 
     Args:
         ping: a cheap call; its errors are ignored.
@@ -43,20 +45,20 @@ class KeepAlive:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a thread."""
+        """Whether the thread runs."""
         thread = self._thread
         return thread is not None and thread.is_alive()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The session stays alive while the ``with`` body runs.
+        """Keep the session alive while the ``with`` body runs.
 
         Raises:
             LimitError: this process can start no further thread.
         """
         with self._changed:
             self._holders += 1
-            if not self.is_running:  # nor is it after a fork
+            if not self.is_running:  # a forked process has no thread either
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 try:
                     start_thread(self._thread)
@@ -79,4 +81,4 @@ class KeepAlive:
             try:
                 self._ping()
             except BarrageError as error:
-                logger.debug("%s: %s", self._name, error)  # open streams get the error by themselves
+                logger.debug("%s: %s", self._name, error)  # open streams raise the error themselves

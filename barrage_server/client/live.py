@@ -1,4 +1,4 @@
-"""A live table: a subscription's content, its updates, and the ways to look at and wait for them."""
+"""A live table: the content of a subscription, and its updates."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ __all__ = ["LiveTable"]
 class LiveTable:
     """A table of a server, or a window of it, that follows every change.
 
-    Made by :meth:`Client.subscribe`. Use it as a context manager, or :meth:`close` it. It has one consistent version at
-    a time, in the order of the row keys; reading never waits for the network. When the connection is lost, the content
-    stays, :attr:`state` changes, and the subscription reconnects by itself.
+    Made by :meth:`Client.subscribe`. Use it as a context manager, or :meth:`close` it. It shows one consistent version,
+    in the order of the row keys; reading never waits for the network. When the connection is lost, the content stays,
+    :attr:`state` changes, and the subscription reconnects by itself.
 
     ``live["price"]`` is a column, ``len(live)`` the number of rows in view; ``for update in live.updates()`` and, in
     coroutines, ``async for update in live`` iterate over the updates; and any library that reads Arrow streams accepts
@@ -77,10 +77,10 @@ class LiveTable:
 
     @property
     def table(self) -> ReplicaTable:
-        """The replica, an engine table like any other: it can be listened to, derived from, and served on.
+        """The replica: an engine table, to listen to, derive tables from, or serve.
 
-        It lives in the update graph of the client. It is another object after the columns in view have changed, and
-        between a window and the whole table.
+        It belongs to the update graph of the client. It is replaced when the columns in view change, and when a window
+        becomes the whole table or the reverse.
         """
         return self._worker.content.table
 
@@ -101,7 +101,10 @@ class LiveTable:
 
     @property
     def row_set(self) -> RowSet:
-        """Row keys of the rows in view. In the flattened dialect a viewport's rows have the keys 0, 1, 2 ..."""
+        """Row keys of the rows in view.
+
+        In the flattened dialect the rows of a viewport have the keys 0, 1, 2 and so on.
+        """
         return self.version.row_set
 
     @property
@@ -121,7 +124,7 @@ class LiveTable:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """The attributes of the table on the server, by name, such as ``AppendOnly``; a copy."""
+        """A copy of the attributes of the server's table, such as ``AppendOnly``."""
         return self.table.attributes
 
     @property
@@ -131,7 +134,7 @@ class LiveTable:
 
     @property
     def resumed(self) -> int:
-        """How often the subscription came back with an update from where it was, and not with a snapshot."""
+        """How often the subscription resumed with an update instead of a snapshot."""
         return self._worker.content.resumed
 
     @property
@@ -140,12 +143,20 @@ class LiveTable:
         return tuple(self.schema.names)
 
     def head(self, rows: int = 5) -> pa.Table:
-        """The first ``rows`` rows in view, in order. Only those are read. InvalidRequestError for a negative number."""
+        """Read the first ``rows`` rows in view.
+
+        Raises:
+            InvalidRequestError: ``rows`` is negative.
+        """
         version = self.version
         return version.to_table(rows=version.row_set.slice(0, integer(rows, "rows")))
 
     def tail(self, rows: int = 5) -> pa.Table:
-        """The last ``rows`` rows in view, in order. Only those are read. InvalidRequestError for a negative number."""
+        """Read the last ``rows`` rows in view.
+
+        Raises:
+            InvalidRequestError: ``rows`` is negative.
+        """
         version = self.version
         return version.to_table(rows=version.row_set.slice(max(0, version.size - integer(rows, "rows")), version.size))
 
@@ -156,7 +167,7 @@ class LiveTable:
     def __getitem__(self, columns: Sequence[str]) -> pa.Table: ...
 
     def __getitem__(self, columns: str | Sequence[str]) -> pa.ChunkedArray | pa.Table:
-        """One column of the rows in view, by name; or a table of several, for a list of names.
+        """Read one column in view by its name, or several by a list of names.
 
         Raises:
             UnknownColumnError: a column that is not in view.
@@ -171,11 +182,11 @@ class LiveTable:
         )
 
     def __contains__(self, column: object) -> bool:
-        """Whether a column of that name is in view."""
+        """Whether a column of this name is in view."""
         return column in self.schema.names
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows in view, in order; only ``columns``, by name, when given.
+        """Read the rows in view, of all columns or of ``columns`` only.
 
         Raises:
             UnknownColumnError: a column that is not in view.
@@ -184,11 +195,19 @@ class LiveTable:
         return version.to_table(None if columns is None else column_numbers(version.schema, columns, self.name))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows in view as a pandas data frame; DependencyError when pandas is missing."""
+        """Read the rows in view as a pandas data frame.
+
+        Raises:
+            DependencyError: pandas is missing.
+        """
         return to_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
-        """The rows in view as a polars data frame; DependencyError when polars is missing."""
+        """Read the rows in view as a polars data frame.
+
+        Raises:
+            DependencyError: polars is missing.
+        """
         return to_polars(self.to_arrow())
 
     def __len__(self) -> int:
@@ -214,18 +233,18 @@ class LiveTable:
 
     @property
     def page_source(self) -> PageSource:
-        """What a page is to show of it."""
+        """The table, as the source of a page."""
         return self._worker.page_source
 
     def widget(self, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
-        """The whole table on its server as a live grid for notebooks: :func:`barrage_server.show`.
+        """Show the whole table in a notebook, as :func:`barrage_server.show` does.
 
         Args:
-            height: of the widget, in CSS pixels.
+            height: height of the widget, in CSS pixels.
             theme: ``auto``, ``light`` or ``dark``.
             plot: a plot in place of the grid, as for :func:`barrage_server.show`.
 
-        Raises what that does.
+        Raises what :func:`barrage_server.show` does.
         """
         return shown_in_notebook(self.page_source, height=height, theme=theme, plot=plot)
 
@@ -239,13 +258,12 @@ class LiveTable:
         """Iterate over the updates, waiting for each.
 
         The iteration ends after ``timeout`` seconds without an update (None: no limit), when the live table is closed,
-        or when the main thread of the process has ended. Updates between two iterations, or while the loop's body runs,
-        are delivered by the next step as one.
+        and when the main thread of the process has ended. Updates that come while the loop's body runs, or between two
+        iterations, are coalesced to one.
 
-        Each iterator has its own position in the stream of updates: several iterators each see all updates, and threads
-        that share one get different updates. An iterator begins where the last finished one stopped, and the first one
-        with the first content, except that changes which outweigh the table itself are not kept for it. Beside a
-        running one, an iterator begins with the next update.
+        Each iterator has its own position and sees all updates; threads that share an iterator get different updates.
+        The first iterator begins after the first content, unless the changes since then outweigh the table. A later one
+        begins where the last finished iterator stopped, or, beside an iterator that still runs, with the next update.
 
         Raises:
             BarrageError: the error of the subscription, after the last update.
@@ -254,34 +272,40 @@ class LiveTable:
         return Updates(self._worker, None if timeout is None else seconds(timeout, "timeout"))
 
     def __iter__(self) -> NoReturn:
-        """Refused: readers of any iterable, such as ``pandas.DataFrame(live)``, would wait for updates without end."""
+        """Raise InvalidRequestError.
+
+        Readers of iterables, such as ``pandas.DataFrame(live)``, would wait for updates without end.
+        """
         raise InvalidRequestError(
             "A live table is not iterated over itself: live.updates() are its updates, live.to_pandas(), "
             "live.to_arrow() and live['column'] its content."
         )
 
     def __aiter__(self) -> AsyncUpdates:
-        """Iterate over the updates in a coroutine, without blocking its event loop, until the live table is closed.
+        """Iterate over the updates in a coroutine, until the live table is closed.
 
-        Its place in the updates is its own, as with :meth:`updates`. A task that is cancelled ends at once.
+        Iterators have their own positions, as with :meth:`updates`. A cancelled task ends at once.
         """
         self._check_process()
         return AsyncUpdates(self._worker)
 
     def on_update(self, callback: Callable[[Update], object]) -> Callable[[], None]:
-        """Call ``callback(update)`` for every change of the rows in view; returns a function that ends that.
+        """Call ``callback(update)`` for every change of the rows in view.
 
-        It runs on the subscription's own thread: it must not wait for this live table. Its errors are logged. A slow
-        callback gets fewer and larger updates: those that arrive while it runs are one. For a blink table it gets each
-        update, because rows would be lost otherwise; no update is applied while it runs.
+        The callback runs on the subscription's thread, so it must not wait for this live table. Its errors are logged.
+        A slow callback gets fewer and larger updates: updates that arrive while it runs are coalesced. Updates of a
+        blink table are never coalesced, because rows would be lost; no update is applied while the callback runs.
+
+        Returns:
+            A function that detaches the callback.
         """
         return self._worker.callbacks.add(checked_callback(callback, "callback"))
 
     def wait_until(self, predicate: Callable[[LiveTable], bool], timeout: float | None = None) -> None:
-        """Wait until ``predicate(live)`` holds; it is called now, and again after every message.
+        """Wait until ``predicate(live)`` holds.
 
         Args:
-            predicate: must be quick; nothing is received while it runs.
+            predicate: called now, and after every message. It must be fast: nothing is received while it runs.
             timeout: seconds; the client's timeout when None.
 
         Raises:
@@ -299,7 +323,7 @@ class LiveTable:
             timeout: seconds; the client's timeout when None.
 
         Raises:
-            DeadlineError: none came in time.
+            DeadlineError: no message came in time.
             BarrageError: the subscription has ended.
         """
         seen = self._worker.status.messages
@@ -309,10 +333,10 @@ class LiveTable:
         )
 
     def wait_for_content(self, timeout: float) -> None:
-        """Wait for the first content to be complete.
+        """Wait until the first content is complete.
 
         Args:
-            timeout: most seconds without any of it.
+            timeout: most seconds without a message.
 
         Raises:
             DeadlineError: nothing came for that time.
@@ -374,9 +398,10 @@ class LiveTable:
         timeout: float | None = None,
         wait: bool = True,
     ) -> None:
-        """Change the rows or columns in view. Returns when they are in view. Omitted arguments keep their value.
+        """Change the rows or columns in view; returns when they are in view.
 
-        ``set_viewport(0, 50)``, ``set_viewport(range(0, 50))`` and ``set_viewport(slice(0, 50))`` mean the same.
+        Omitted arguments keep their value. ``set_viewport(0, 50)``, ``set_viewport(range(0, 50))`` and
+        ``set_viewport(slice(0, 50))`` mean the same.
 
         Moving a window costs the rows that are new in it. A change between a window and the whole table opens a new
         stream; the previous content stays in view until the new one is complete.
@@ -404,14 +429,14 @@ class LiveTable:
                 "A callback must not wait for its own subscription; use set_viewport(..., wait=False)."
             )
         limit = self._limit(timeout)
-        with worker.status.changed:  # else another call may change the view in between
+        with worker.status.changed:  # reads and changes the view as one step
             worker.show(changed_view(worker.view, viewport, stop, columns, reverse))
         if wait:
             self._wait(
                 lambda: worker.content.is_settled, limit, f"the new view of '{self.name}' did not come in {limit:g} s"
             )
 
-    # Its life.
+    # State and end.
 
     @property
     def state(self) -> LiveState:
@@ -424,11 +449,18 @@ class LiveTable:
         return self._worker.status.error
 
     def on_state(self, callback: Callable[[LiveState], object]) -> Callable[[], None]:
-        """Call ``callback(state)`` for every change of :attr:`state`; returns a function that ends that."""
+        """Call ``callback(state)`` for every change of :attr:`state`.
+
+        Returns:
+            A function that detaches the callback.
+        """
         return self._worker.status.callbacks.add(checked_callback(callback, "callback"))
 
     def close(self) -> None:
-        """End the subscription. What is in view stays readable. May be called repeatedly, and from callbacks."""
+        """End the subscription; the content stays readable.
+
+        May be called repeatedly, and from callbacks.
+        """
         self._worker.close(self._timeout)
 
     def __enter__(self) -> Self:
@@ -443,7 +475,7 @@ class LiveTable:
     async def __aexit__(self, *_: object) -> None:
         try:
             await asyncio.to_thread(self.close)
-        except RuntimeError:  # there is no further thread
+        except RuntimeError:  # the process can start no further thread
             self.close()
 
     def _limit(self, timeout: float | None) -> float:

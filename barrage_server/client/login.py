@@ -14,7 +14,7 @@ from barrage_server.errors import InvalidRequestError
 
 __all__ = ["HeaderReader", "Login"]
 
-# Deephaven calls a way to log in by the class that checks it.
+# Deephaven names a way to log in by the class that checks it.
 _PRE_SHARED_KEY: Final = "io.deephaven.authentication.psk.PskAuthenticationHandler"
 _ANONYMOUS: Final = "Anonymous"
 _BEARER: Final = "Bearer "
@@ -24,16 +24,16 @@ _REMEMBERED: Final = 16
 class Login:
     """The ``authorization`` header of one connection. Safe for threads.
 
-    Credentials are shown until the server answers with a token of its own, as Deephaven servers do, and some for basic
-    credentials; then the newest token is. A token that the server knows no more is forgotten, and the credentials are
-    shown again.
+    The header has the credentials until the server answers with a token, as Deephaven servers do, and some servers for
+    basic credentials; then it has the newest token. When the server refuses a token, the header has the credentials
+    again.
 
     Args:
         token: a shared secret: the bearer token of a server, or the pre-shared key of a Deephaven server.
         user: a user's name, with ``password``.
         password: the user's password.
         authorization: the whole header, for any other way to log in.
-        is_deephaven: whether a Deephaven server is likelier than another; decides what ``token`` is tried as first.
+        is_deephaven: whether ``token`` is tried as a pre-shared key before it is tried as a bearer token.
 
     Raises:
         InvalidRequestError: several ways to log in at once.
@@ -73,7 +73,7 @@ class Login:
 
     @property
     def header(self) -> str:
-        """The present value of the header."""
+        """The present header."""
         with self._lock:
             return self._session or self._ways[self._way]
 
@@ -85,18 +85,18 @@ class Login:
 
     @property
     def session(self) -> str | None:
-        """The header with the token that the server has given, if it has."""
+        """The header with the server's token; None before there is one."""
         with self._lock:
             return self._session
 
     @property
     def sessions_lost(self) -> int:
-        """How many times a token was forgotten because the server knew it no more: it names the present session."""
+        """The number of refused tokens, which identifies the present session."""
         with self._lock:
             return self._lost
 
     def received(self, values: Iterable[str | bytes]) -> None:
-        """The server has sent such a header. Answers may overtake each other; the newest token stays."""
+        """Take the headers of an answer; late ones do not replace a newer token."""
         for value in values:
             text = value.decode("latin-1") if isinstance(value, bytes) else value
             with self._lock:
@@ -106,25 +106,25 @@ class Login:
                     self._session = text
 
     def refused(self, shown: str) -> bool:
-        """The server did not accept ``shown``; returns whether :attr:`header` is worth showing instead."""
+        """Record that the server refused ``shown``; return whether to try :attr:`header`."""
         with self._lock:
             if shown in self._ways:
                 return self._session is not None
-            if shown == self._session:  # the server has restarted, or the session has run out
+            if shown == self._session:  # the server has restarted, or the session has expired
                 self._session = None
                 self._lost += 1
                 self._superseded.append(shown)
             return True
 
     def next_way(self) -> bool:
-        """Show the same credentials in another way; False when all have been tried, and the first is in use again."""
+        """Switch to the next way to show the credentials; False back at the first."""
         with self._lock:
             self._way = (self._way + 1) % len(self._ways)
             return self._way != 0
 
 
 class HeaderReader(flight.ClientMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
-    """Hands the tokens in a server's answers to a :class:`Login`."""
+    """Passes the tokens in a server's answers to a :class:`Login`."""
 
     def __init__(self, login: Login) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class HeaderReader(flight.ClientMiddlewareFactory):  # type: ignore[misc]  # pya
 
 
 class _Answers(flight.ClientMiddleware):  # type: ignore[misc]  # pyarrow has no types
-    """The headers of one call's answer: those ahead of it, or those behind it when it is an error."""
+    """Reads the headers of one call's answer, or the trailers of its error."""
 
     def __init__(self, login: Login) -> None:
         super().__init__()

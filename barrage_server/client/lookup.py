@@ -16,7 +16,7 @@ __all__ = ["look_up", "table_info"]
 
 
 def look_up(channel: Channel, name: str) -> TableInfo:
-    """One table of the server; UnknownTableError when there is none of that name."""
+    """Look up one table; UnknownTableError when there is none of this name."""
     descriptor = descriptor_of(name, channel.server_kind)
 
     def ask() -> flight.FlightInfo:
@@ -28,7 +28,7 @@ def look_up(channel: Channel, name: str) -> TableInfo:
 
 
 def table_info(info: flight.FlightInfo) -> TableInfo | None:
-    """A table as the server describes it; None when it has no name here."""
+    """Convert the server's description of a table; None for a table without a name."""
     name = listed_name(info.descriptor.path)
     return None if name is None else _described(name, info)
 

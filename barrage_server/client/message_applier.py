@@ -1,9 +1,9 @@
-"""The receiving end of a subscription: from messages to a replica of the rows in view. No socket, thread or clock.
+"""Messages of a subscription, applied to a replica. No socket, thread or clock.
 
 There are two dialects. In *key space* a message has the keys of the whole table and data for the rows in view; the
-applier tracks the keys of the whole table, computes those in view, and drops rows that leave it. *Flattened* messages
-have positions inside the view; the applier gives those rows the keys 0, 1, 2 ... and moves them by shifts.
-Subscriptions to a whole table are in key space in both.
+applier tracks the keys of the whole table, computes the keys in view, and drops rows that leave the view. *Flattened*
+messages have positions inside the view; the applier uses them as row keys, and moves rows by shifts. Subscriptions to a
+whole table are in key space in both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MessageApplier:
 
     Attributes:
         dialect: the dialect of viewport messages.
-        table: the replica: the columns in view of the rows in view. A new object after the columns have changed.
+        table: the replica, with the rows and columns in view. It is replaced when the columns change.
         window: the window of the last snapshot; None before the first.
         table_size: rows of the whole table.
         step: the server's step of the last message; -1 before, and for tables that never change.
@@ -75,7 +75,7 @@ class MessageApplier:
         self.step = -1
 
     def shows(self, window: Window) -> bool:
-        """Whether ``window`` is what the last snapshot has brought, completely."""
+        """Whether the last snapshot was that of ``window``."""
         return (
             self.window is not None
             and self.window.positions == window.positions
@@ -84,14 +84,14 @@ class MessageApplier:
         )
 
     def adopt(self, table: ReplicaTable) -> None:
-        """Go on with ``table``, which has the same rows and columns as the present replica."""
+        """Replace the replica by ``table``, which has the same rows and columns."""
         self.table = table
 
     def apply(self, message: IncomingMessage) -> None:
         """Bring the replica up to the message.
 
         Raises:
-            WireFormatError: the message contradicts what came before: the stream is of no use any more.
+            WireFormatError: the message contradicts earlier ones; the stream cannot be used any more.
         """
         metadata = message.metadata
         if metadata.is_snapshot:
@@ -124,7 +124,7 @@ class MessageApplier:
             self._whole = self.table.version.row_set
             return
         if metadata.is_snapshot:
-            # It names all rows of the table, or, when they are known already, just those that come with values.
+            # A snapshot adds all rows of the table, or, when the keys are known already, the rows with values only.
             removed, shifts = RowSet.empty(), RowSetShiftData.empty()
         stayed = self._whole - removed
         self._whole = (shifts.apply(stayed) if shifts.size else stayed) | added
@@ -138,7 +138,7 @@ class MessageApplier:
         shifts: RowSetShiftData,
         modified: tuple[RowSet, ...],
     ) -> None:
-        """The rows in view are now ``view``: drop what left, add what came, modify what stayed."""
+        """Make ``view`` the rows in view: drop, add and modify rows."""
         held, included = self.table.version.row_set, message.metadata.included_rows
         gone = held & removed
         stayed = held - gone
@@ -149,7 +149,7 @@ class MessageApplier:
             unmoved = shifts.unapply(left) if shifts.size else left
             gone, stayed = gone | unmoved, stayed - unmoved
         came = view - moved
-        # A server may send rows again that are here already; their values then are the ones to keep.
+        # A server may send rows again that are in view already; their new values count.
         again = included & moved
         mods = self._mods(message, modified)
         for number, rows in enumerate(modified):
@@ -179,10 +179,16 @@ class MessageApplier:
                 modified = (*modified[:number], kept, *modified[number + 1 :])
         self._publish(TableUpdate(added, removed, shifts, modified), self._added(message, added, added), mods)
 
-    # Columns: the messages have all of the server's, the replica has those in view.
+    # Columns: messages have all columns of the server's table, the replica those in view.
 
     def _change_columns(self, window: Window, message: IncomingMessage) -> IncomingMessage:
-        """Start a replica with other columns and the rows that ``message`` does not repeat; what is left to apply."""
+        """Start a replica with the columns of ``window``.
+
+        It begins with the rows in view that ``message`` does not repeat.
+
+        Returns:
+            The message to apply to it.
+        """
         before, earlier, metadata = self.table.version, self._columns, message.metadata
         self._columns = window.columns
         self.table = self._make_table()
@@ -224,7 +230,7 @@ class MessageApplier:
         return [message.add_columns[number] for number in self._columns]
 
     def _added(self, message: IncomingMessage, included: RowSet, wanted: RowSet) -> list[Values]:
-        """Values of the rows ``wanted``, of which the message must have all."""
+        """Pick the values of the rows ``wanted``, all of which the message must have."""
         if not included.is_superset(wanted):
             missing = wanted - included
             raise WireFormatError(f"The server sent no data for {missing.size} rows that came into view: {missing}.")
@@ -236,21 +242,15 @@ class MessageApplier:
     def _modified(self, metadata: UpdateMetadata) -> tuple[RowSet, ...]:
         nodes = metadata.modified_rows
         if not nodes:
-            return self._no_rows()
+            return (RowSet.empty(),) * len(self._columns)
         if len(nodes) != len(self._schema):
             raise WireFormatError(f"The server sent modifications of {len(nodes)} columns, of {len(self._schema)}.")
         return tuple(nodes[number] for number in self._columns)
 
     def _mods(self, message: IncomingMessage, modified: tuple[RowSet, ...]) -> list[Values]:
         if not any(modified):
-            return self._no_mods()
+            return [pa.chunked_array([], self._schema.field(number).type) for number in self._columns]
         return [message.mod_columns[number] for number in self._columns]
-
-    def _no_rows(self) -> tuple[RowSet, ...]:
-        return (RowSet.empty(),) * len(self._columns)
-
-    def _no_mods(self) -> list[Values]:
-        return [pa.chunked_array([], self._schema.field(number).type) for number in self._columns]
 
     def _publish(self, update: TableUpdate, adds: Sequence[Values], mods: Sequence[Values]) -> None:
         if not update.is_empty:

@@ -1,4 +1,4 @@
-"""How tables are addressed in calls: by name here, by path and ticket on the wire."""
+"""Addresses of tables: names here, paths and tickets on the wire."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _APPLICATION: Final = ("app", "field")
 
 
 class TableAddress(ABC):
-    """What calls name a table of the server by.
+    """The address of a table in calls.
 
     Attributes:
-        name: what it is called here, in errors and logs.
-        losses: how often a ticket was forgotten.
+        name: its name in errors and logs.
+        losses: the number of tickets that were forgotten.
     """
 
     name: str
@@ -30,21 +30,21 @@ class TableAddress(ABC):
 
     @abstractmethod
     def ticket(self, server_kind: ServerKind) -> bytes:
-        """Its ticket. May call the server."""
+        """Return the table's ticket. May call the server."""
 
     @abstractmethod
     def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:
-        """Its Flight descriptor. May call the server."""
+        """Return the table's Flight descriptor. May call the server."""
 
     def lost(self) -> bool:
-        """Forget a ticket that the server may not know any more; whether there is a new one then."""
+        """Forget a ticket that the server may have dropped; whether another can be got."""
         return False
 
     def use(self) -> None:  # noqa: B027  (a name keeps nothing)
-        """Keep what it names, until :meth:`leave` was called as often."""
+        """Count a user of the table, until :meth:`leave`."""
 
     def leave(self) -> None:  # noqa: B027
-        """Undo one :meth:`use`."""
+        """End one :meth:`use`."""
 
 
 class NamedAddress(TableAddress):
@@ -54,37 +54,36 @@ class NamedAddress(TableAddress):
         self.name = checked_name(name)
 
     def ticket(self, server_kind: ServerKind) -> bytes:
-        """The ticket of the name."""
+        """Return the ticket of the name."""
         return ticket_of(self.name, server_kind)
 
     def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:
-        """The path of the name."""
+        """Return the path of the name."""
         return descriptor_of(self.name, server_kind)
 
 
 def checked_name(name: str) -> str:
-    """``name``; InvalidRequestError when no table can be called that."""
+    """Return ``name``; InvalidRequestError when it is no name of a table."""
     path_of_name(name)
     return name
 
 
 def ticket_of(name: str, server_kind: ServerKind) -> bytes:
-    """The ticket of a table.
+    """Return the ticket of a table.
 
-    A Deephaven server has tables in applications too: those are called ``app/<application>/field/<field>``, as in its
-    URIs.
+    Tables in applications of a Deephaven server are named ``app/<application>/field/<field>``, as in its URIs.
     """
     parts = _application(name, server_kind)
     return scope_ticket(name) if parts is None else f"a/{parts[1]}/f/{parts[3]}".encode()
 
 
 def descriptor_of(name: str, server_kind: ServerKind) -> flight.FlightDescriptor:
-    """The Flight descriptor of a table."""
+    """Return the Flight descriptor of a table."""
     return flight.FlightDescriptor.for_path(*(_application(name, server_kind) or path_of_name(name)))
 
 
 def listed_name(path: Sequence[bytes | str]) -> str | None:
-    """The name of a table in a listing; None when it has no name here, because it belongs to another client."""
+    """Return the name of a listed table; None for a result of another client."""
     try:
         ticket = parse_path(path)
         if isinstance(ticket, ApplicationTicket):

@@ -1,4 +1,4 @@
-"""A page session of the server over Flight, for what shows its tables in a notebook."""
+"""A page session of the server over Flight, for widgets in notebooks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["PageLink"]
 
 
 class PageLink:
-    """One exchange, which is opened with its making. One thread reads; any thread may send or close.
+    """One open exchange. One thread reads; any thread may send or close.
 
     Args:
         channel: the connection.
 
     Raises:
         UnavailableError: the server is unreachable.
-        AuthenticationError: it refuses the credentials.
+        AuthenticationError: the server refuses the credentials.
         UnsupportedOperationError: it is a Deephaven server.
 
     """
@@ -43,10 +43,10 @@ class PageLink:
         end_with_process(self, Ending.SUBSCRIPTION)
 
     def send(self, text: str) -> None:
-        """Send a message of a page; waits for a server that reads none.
+        """Send a message of a page; blocks while the server does not read.
 
         Raises:
-            BarrageError: the exchange has ended; :meth:`frames` says why.
+            BarrageError: the exchange has ended; :meth:`frames` raises the reason.
 
         """
         if self._is_closed:
@@ -55,11 +55,11 @@ class PageLink:
             self._writer.write_metadata(text.encode("utf-8", "surrogatepass"))
 
     def frames(self) -> Iterator[str | bytes]:
-        """The text and binary frames as they come. It never ends well: the exchange has no last frame.
+        """Yield text and binary frames as they come, until an error ends the exchange.
 
         Raises:
             UnavailableError: the server has ended the page, or is gone.
-            BarrageError: why the exchange has ended.
+            BarrageError: the reason of another end.
 
         """
         while True:
@@ -80,8 +80,9 @@ class PageLink:
                 raise UnavailableError(frame.to_pybytes().decode("utf-8", "replace"))
 
     def cancel(self) -> None:
-        """End the exchange from this side; threads that read or send return. Waits for nothing, and may be called
-        repeatedly, also while an object is freed.
+        """End the exchange from this side; threads that read or send return.
+
+        Does not block. May be called repeatedly, and by finalizers.
         """
         if not self._is_closed:
             self._is_closed = True

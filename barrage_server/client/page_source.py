@@ -1,4 +1,4 @@
-"""A table of the server as what a page is to show: what the page opens, and the way to the server."""
+"""The source of a page: a table of the server, and the connection to it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from barrage_server.client.page_link import PageLink
 __all__ = ["PageSource"]
 
 _MOST_PLAN_BYTES: Final = 32 << 10
-"""Of a plan that is its own ticket: a message of a page has 64 KiB at most, and more than a ticket in it."""
+"""Longest plan that is its own ticket: a message of a page has at most 64 KiB, and more fields."""
 
 
 class PageSource:
-    """See the module.
+    """The table that a page shows.
 
     Args:
         channel: the connection.
         address: the table.
 
     Attributes:
-        title: what it is called.
+        title: the title of the page.
 
     """
 
@@ -34,7 +34,7 @@ class PageSource:
         self._address = address
 
     def target(self) -> dict[str, str]:
-        """What the page opens: a table by name, or by ticket. May call the server.
+        """Return the table for the page to open, by name or ticket. May call the server.
 
         Raises:
             UnsupportedOperationError: it is a Deephaven server.
@@ -45,13 +45,13 @@ class PageSource:
         address = self._address
         if not isinstance(address, HeldResult):
             return {"table": address.name, "title": self.title}
-        # a plan can be opened again after the server has been restarted, and keeps nothing there meanwhile
+        # A plan can be opened again after a restart of the server, and holds no memory there meanwhile.
         ticket = address.plan_ticket()
         if len(ticket) > _MOST_PLAN_BYTES:
             ticket = address.ticket(self._channel.server_kind)
-            address.use()  # until it is freed with this
+            address.use()  # without leave(): the result is released when this object is freed
         return {"ticket": base64.b64encode(ticket).decode("ascii"), "title": self.title}
 
     def open(self) -> PageLink:
-        """A page session. Raises what :class:`PageLink` does."""
+        """Open a page session. Raises what :class:`PageLink` does."""
         return PageLink(self._channel)

@@ -1,4 +1,4 @@
-"""What a client asks a server about plans: to compute them, to release results, to give them names."""
+"""Calls about plans: compute them, release their results, give results names."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = ["ChosenPlanCalls", "Computed", "PlanCalls"]
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The result of a plan, as the server described it when it was made.
+    """The result of a plan, as the server described it at first.
 
     Attributes:
         ticket: its ticket.
-        path: the path of its descriptor; None: the ticket as a command.
+        path: the path of its descriptor; None when the descriptor is the ticket as a command.
         schema: the columns, annotated.
         size: the rows.
         is_static: whether it never changes.
-        session: ``login.sessions_lost`` when it was made, where results belong to sessions.
+        session: ``login.sessions_lost`` of the session that the result belongs to; 0 at servers without sessions.
 
     """
 
@@ -65,20 +65,20 @@ class PlanCalls(ABC):
 
     @abstractmethod
     def compute(self, plan: Plan) -> Computed:
-        """The result of a plan with one output; the server keeps it until it is released.
+        """Compute a plan with one output; the server keeps the result until its release.
 
         Raises:
-            BarrageError: it cannot be computed; the error of the server.
+            BarrageError: the plan cannot be computed; the error of the server.
 
         """
 
     @abstractmethod
     def is_known(self, computed: Computed) -> bool:
-        """Whether the server may still have a result, as far as is known here."""
+        """Whether the server may still have a result, as far as the client knows."""
 
     @abstractmethod
     def size(self, computed: Computed) -> int:
-        """The rows that a result has now."""
+        """Ask for the present number of rows of a result."""
 
     @abstractmethod
     def bind(self, computed: Computed, name: str) -> None:
@@ -86,10 +86,10 @@ class PlanCalls(ABC):
 
     @abstractmethod
     def release(self, tickets: Sequence[bytes]) -> None:
-        """Let results go. Unknown ones are ignored."""
+        """Release results; unknown tickets are ignored."""
 
-    def close(self) -> None:  # noqa: B027  (most have no connection of their own)
-        """Close what it has opened."""
+    def close(self) -> None:  # noqa: B027  (most calls have no connection of their own)
+        """Close the connection of these calls, if they have their own."""
 
 
 class _Actions(PlanCalls):
@@ -129,7 +129,7 @@ class _Actions(PlanCalls):
 
 
 class ChosenPlanCalls(PlanCalls):
-    """The calls of the kind of server that answers, which is known by then.
+    """The calls of the kind of server that answers.
 
     Args:
         channel: the connection.
@@ -143,27 +143,32 @@ class ChosenPlanCalls(PlanCalls):
         self._deephaven: PlanCalls | None = None
 
     def compute(self, plan: Plan) -> Computed:
-        """Compute there; DependencyError when the server is Deephaven's and the extra is missing."""
+        """Compute a plan.
+
+        Raises:
+            DependencyError: the server is Deephaven's, and the extra is missing.
+            BarrageError: the plan cannot be computed; the error of the server.
+        """
         return self._calls().compute(plan)
 
     def is_known(self, computed: Computed) -> bool:
-        """Whether it may still have a result."""
+        """Whether the server may still have a result."""
         return self._calls().is_known(computed)
 
     def size(self, computed: Computed) -> int:
-        """The rows that a result has there."""
+        """Ask for the present number of rows of a result."""
         return self._calls().size(computed)
 
     def bind(self, computed: Computed, name: str) -> None:
-        """Serve a result under a name there."""
+        """Serve a result under a name."""
         self._calls().bind(computed, name)
 
     def release(self, tickets: Sequence[bytes]) -> None:
-        """Let results go there."""
+        """Release results; unknown tickets are ignored."""
         self._calls().release(tickets)
 
     def close(self) -> None:
-        """Close what the calls of a Deephaven server have opened."""
+        """Close the connection of the calls of a Deephaven server."""
         with self._lock:
             if self._deephaven is not None:
                 self._deephaven.close()

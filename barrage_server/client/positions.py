@@ -1,4 +1,4 @@
-"""The places of a live table's consumers in its stream of updates."""
+"""The positions of a live table's consumers in its stream of updates."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ logger = logging.getLogger("barrage_server.client")
 
 
 class Positions:
-    """One cursor for each iterator over the updates, and one that waits for the next iterator.
+    """One cursor for each iterator over the updates, and one for the next iterator.
 
-    An iterator takes over the cursor of the one that ended last, so that loops that follow each other miss nothing;
-    beside an iterator that still runs, a new one begins with what comes next. All methods may be called from any
-    thread; none waits for another thread's work.
+    An iterator takes over the cursor of the iterator that ended last, so that successive loops miss nothing; beside a
+    running iterator, a new one begins with the next update. All methods may be called from any thread, and none blocks.
 
     Args:
         collects: whether updates are kept for the first iterator before it begins.
     """
 
     def __init__(self, *, collects: bool) -> None:
-        # Iterators give their cursors back when they are freed, which may happen within any of the methods here.
+        # Reentrant: iterators return their cursors when they are freed, which may happen inside any of these methods.
         self._lock = threading.RLock()
         self._resting: Cursor | None = Cursor() if collects else None
         self._taken: tuple[Cursor, ...] = ()
         self._watchers: tuple[Callable[[], None], ...] = ()
 
     def begin(self) -> Cursor:
-        """The cursor of a new iterator."""
+        """Return the cursor of a new iterator."""
         with self._lock:
             cursor, self._resting = self._resting or Cursor(), None
             cursor.started = True
@@ -48,18 +47,18 @@ class Positions:
                 self._resting = cursor
 
     def offer(self, update: Update) -> None:
-        """Add an update, which follows the one offered before."""
+        """Add the update that follows the last one offered."""
         with self._lock:
             for cursor in (*self._taken, *(() if self._resting is None else (self._resting,))):
                 cursor.offer(update)
 
     def take(self, cursor: Cursor) -> Update | None:
-        """The changes since the last take from ``cursor``, as one update; None without any."""
+        """Take the changes since the last take from ``cursor``, as one update or None."""
         with self._lock:
             return cursor.take()
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call ``watcher()``, on any thread, when there may be updates to take or the stream has ended."""
+        """Call ``watcher()``, on any thread, at new updates and at the end of the stream."""
         with self._lock:
             self._watchers = (*self._watchers, watcher)
 
@@ -73,6 +72,6 @@ class Positions:
         for watcher in self._watchers:
             try:
                 watcher()
-            except Exception:  # a closed event loop: its waiter is gone; the others must still be woken
+            except Exception:  # a closed event loop, whose waiter is gone: the others must still be woken
                 logger.debug("a waiter for updates is gone", exc_info=True)
                 self.unwatch(watcher)

@@ -1,4 +1,4 @@
-"""A ticking upload: every change of a local table is sent to the server as an update of a table there."""
+"""Publication of a ticking table: its changes are updates of a server's table."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _FINISH_SECONDS: Final = 5.0
 
 @public
 class Publication:
-    """Keeps a table on the server equal to a table here. Made by :meth:`Client.publish_live`.
+    """Keeps a table on the server equal to a local table.
 
-    It runs on a thread of its own. Changes that come faster than they can be sent, or than ``interval_ms``, travel
-    together, so a slow connection costs staleness and not memory. The table is on the server once this is made. Use it
-    as a context manager, or :meth:`close` it: the table stays on the server as it was last.
+    Made by :meth:`Client.publish_live`. It runs on a thread of its own. Changes that come faster than they can be sent,
+    or than ``interval_ms``, are coalesced, so a slow connection costs staleness and not memory. The table is on the
+    server when the constructor returns. Use it as a context manager, or :meth:`close` it; the table stays on the server
+    with its last content.
     """
 
     def __init__(self, channel: Channel, name: str, table: Table, *, interval_ms: int, timeout: float) -> None:
@@ -56,8 +57,8 @@ class Publication:
         self._damage: BarrageError | None = None
         self._sent_step = -1
         self._messages = 0
-        # Flushes: the requested step, the last step to confirm, the applied one; pending confirmations as (messages
-        # sent until then, their step).
+        # Flushes: the step that flush() waits for, the last step whose confirmation was requested, the last confirmed
+        # step, and the pending confirmations as (messages sent before, step).
         self._wanted_step = -1
         self._asked_step = -1
         self._applied_step = -1
@@ -84,7 +85,7 @@ class Publication:
         self._sender = threading.Thread(target=self._run, name=f"barrage-publish-{name}", daemon=True)
         self._listener = threading.Thread(target=self._listen, name=f"barrage-publish-{name}-answers", daemon=True)
         try:
-            start_thread(self._listener)  # first: a sender that is refused at once waits for it
+            start_thread(self._listener)  # first: a sender that the server refuses at once waits for it
             start_thread(self._sender)
         except BaseException:
             self._abandon()
@@ -108,7 +109,9 @@ class Publication:
         return self._messages
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until the server's table has the present content of this one. Does not wait for ``interval_ms``.
+        """Wait until the server's table has the present content of the local one.
+
+        Sends at once, and not after ``interval_ms``.
 
         Args:
             timeout: seconds; the client's timeout when None.
@@ -131,11 +134,11 @@ class Publication:
                 raise UnavailableError(f"The publication of '{self.name}' is closed.")
 
     def close(self) -> None:
-        """Send what is outstanding, and end. May be called repeatedly.
+        """Send the outstanding changes, and end. May be called repeatedly.
 
         Raises:
             DeadlineError: it did not end within the client's timeout.
-            BarrageError: what the server had against it, unless that was raised before.
+            BarrageError: the error of the server, unless it was raised before.
         """
         if self._pid != os.getpid():
             return
@@ -151,7 +154,7 @@ class Publication:
             raise self._error
 
     def end_with_process(self, timeout: float) -> None:
-        """Send what is outstanding, and end, because the interpreter does."""
+        """Send the outstanding changes, and end, because the interpreter ends."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -187,7 +190,7 @@ class Publication:
             raise
 
     def _abandon(self) -> None:
-        """End what has begun, on the calling thread, because there are no others."""
+        """Undo the constructor when the threads cannot be started."""
         self._forget()
         self._subscription.close()
         try:
@@ -210,7 +213,7 @@ class Publication:
                 self._send()
         except BarrageError as reason:
             error = reason
-        except Exception as reason:  # the thread is the last to see it: it must reach the user, and the log
+        except Exception as reason:  # nothing above this thread would report it
             logger.exception("publishing %r failed", self.name)
             error = InternalError(f"Publishing '{self.name}' failed: {type(reason).__name__}: {reason}")
         finally:
@@ -251,11 +254,11 @@ class Publication:
                     continue
                 if poll.wake_at is not None:
                     self._changed.wait(max(0.0, poll.wake_at - time.monotonic()))
-                elif not is_behind:  # a change after the poll came before this wait, which would miss it
+                elif not is_behind:  # behind: a change since the poll has notified before this wait
                     self._changed.wait()
 
     def _ask(self) -> None:
-        """Request a confirmation that the sent updates are applied, if a flush waits and none was requested."""
+        """Request the confirmation of the sent updates, if a flush waits for it."""
         with self._changed:
             if not self._asked_step < self._wanted_step <= self._sent_step:
                 return
@@ -265,7 +268,7 @@ class Publication:
             self._writer.write_metadata(FLUSH)
 
     def _finish(self) -> None:
-        """Half-close, and read the server's answer."""
+        """Half-close, and wait for the server's end of the call."""
         try:
             with translated(self._channel.address):
                 self._writer.done_writing()
@@ -277,7 +280,7 @@ class Publication:
             self._writer.close()
 
     def _listen(self) -> None:
-        """Wait for the server to end the call, which it does early when it has something against it."""
+        """Read the server's answers until it ends the call."""
         try:
             while (answer := self._answers.read()) is not None:
                 self._hear(answer.to_pybytes())

@@ -1,4 +1,4 @@
-"""Reading a stream ahead of callbacks that take their time, so that what comes meanwhile is applied at once."""
+"""Reading a stream ahead of slow callbacks, which then get messages together."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["ReadAhead"]
 
 MOST_BYTES: Final = 64 << 20
 MESSAGE_BYTES: Final = 4096
-"""What a message costs beside its values."""
+"""Bytes that a message weighs beside its values."""
 _JOIN_SECONDS: Final = 5.0
 
 
 class ReadAhead:
     """The messages of a stream, in turns.
 
-    A turn is the next message; once :meth:`start` was called, it is all that have come. Without that a client that is
-    behind would be sent each small message that lies in gRPC's buffers, one after the other: thousands of them. What is
-    read ahead is bounded, and a stream that is not read falls behind at the server, which then sends fewer messages.
+    A turn is the next message or, after :meth:`start`, all messages that have come. Without reading ahead, a slow
+    client gets thousands of small messages one by one out of gRPC's buffers. At most ``MOST_BYTES`` are read ahead;
+    then the server notices that the client is behind, and sends fewer messages.
 
     Args:
-        messages: the stream. It ends by raising.
-        name: of the thread.
+        messages: the messages of the stream, which ends by raising.
+        name: the name of the thread.
         cancel: makes ``messages`` raise.
 
     """
@@ -45,7 +45,7 @@ class ReadAhead:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Read ahead from now on, on a thread. Nothing changes when the process can start none."""
+        """Read ahead on a thread from now on, if the process can start one."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             try:
@@ -55,7 +55,10 @@ class ReadAhead:
             self._thread = thread
 
     def turn(self) -> list[IncomingMessage]:
-        """Wait for a message; with those that have come after it. Raises what ends the stream, after the last one."""
+        """Wait for a message, and return it with all that have followed.
+
+        Raises the error that ends the stream, after its last message.
+        """
         if self._thread is None:
             return [next(self._messages)]
         with self._changed:
@@ -89,7 +92,7 @@ class ReadAhead:
                     self._queue.append(message)
                     self._size += size
                     self._changed.notify_all()
-        except BaseException as error:  # it is raised where the messages are taken
+        except BaseException as error:  # turn() raises it
             with self._changed:
                 self._error = error
                 self._changed.notify_all()

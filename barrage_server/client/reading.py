@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from barrage_server.arguments import callback, integer, seconds, shown
+from barrage_server.arguments import callback, integer, optional_names, seconds, shown
 from barrage_server.client.content import Content
 from barrage_server.client.interruptible import run_interruptible
 from barrage_server.client.live import LiveTable
@@ -16,7 +16,7 @@ from barrage_server.client.session import Session
 from barrage_server.client.snapshot import take_snapshot
 from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.client.update import Update
-from barrage_server.client.view import View, column_names
+from barrage_server.client.view import View
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
@@ -29,8 +29,8 @@ __all__ = ["follow", "read_once"]
 def read_once(
     session: Session, address: TableAddress, columns: Sequence[str] | None, viewport: Viewport, *, reverse: bool
 ) -> pa.Table:
-    """The present content of a table, as of one version; see :meth:`Client.snapshot`."""
-    view = View(positions_of(viewport), bool(reverse), column_names(columns))
+    """Read the present content of a table; see :meth:`Client.snapshot`."""
+    view = View(positions_of(viewport), bool(reverse), optional_names(columns, "columns"))
     return session.channel.logged_in(
         lambda: run_interruptible(
             lambda progress: take_snapshot(session.channel, address, view, progress),
@@ -53,7 +53,7 @@ def follow(
     onto: ReplicaTable | None,
     on_update: Callable[[Update], object] | None,
 ) -> LiveTable:
-    """A live table, with its first content; see :meth:`Client.subscribe`."""
+    """Follow a table; see :meth:`Client.subscribe`."""
     integer(interval_ms, "interval_ms", most=(1 << 31) - 1)
     if timeout is not None:
         seconds(timeout, "timeout")
@@ -62,7 +62,7 @@ def follow(
     if onto is not None and not isinstance(onto, ReplicaTable):
         raise InvalidRequestError(f"onto is the table of a live table that has ended, not {shown(onto)}.")
     spoken = _dialect(session, dialect)
-    view = View(positions_of(viewport), bool(reverse), column_names(columns))
+    view = View(positions_of(viewport), bool(reverse), optional_names(columns, "columns"))
     worker = SubscriptionWorker(
         session.channel,
         address,

@@ -1,4 +1,4 @@
-"""A table of a server as one table for each of its keys: ``partition_by`` of a client's tables."""
+"""Partitioned tables of a server: ``partition_by`` of a client's tables."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from barrage_server.public import public
 __all__ = ["RemotePartitionedTable"]
 
 _INSTANT: Final = pa.timestamp("ns", "UTC")
+_COMPARED: Final = (pat.is_boolean, pat.is_integer, pat.is_floating, pat.is_string, pat.is_large_string)
 
 Transform = Callable[[RemoteTable], RemoteTable]
 
 
 @public
 class RemotePartitionedTable:
-    """A table of a server as one table for each key, its *constituents*. ``client.table(name).partition_by(by)`` makes
-    one.
+    """A table of a server, divided into one table for each key: its *constituents*.
 
-    Constituents are plans: the server computes those that are asked for, and they follow the whole table.
+    Made by ``client.table(name).partition_by(by)``. Constituents are plans: the server computes a constituent when its
+    content is requested, and it ticks with the whole table.
 
     >>> by_sym = client.table("trades").partition_by("sym")
     >>> acme = by_sym.get_constituent("ACME")
@@ -65,17 +66,17 @@ class RemotePartitionedTable:
         return f"<RemotePartitionedTable {self.table.name!r} by={list(self.key_columns)}>"
 
     def keys(self) -> RemoteTable:
-        """The keys, a row for each that has rows, in the order of their appearance. It ticks as the table does."""
+        """Return a ticking table of the keys that have rows, in order of appearance."""
         return self._keys
 
     def get_constituent(self, key_values: Any) -> RemoteTable | None:
-        """The constituent of one key, or None if the table has no row of it now. Asks the server whether it has.
+        """Return the constituent of one key; None if the table has no row of it now.
 
         Args:
-            key_values: the value of the key column; of several columns a list of their values, in their order.
+            key_values: the value of the key column; a list of values for several key columns, in their order.
 
         Raises:
-            InvalidRequestError: these are no values of the key columns.
+            InvalidRequestError: ``key_values`` are no values of the key columns.
             UnsupportedOperationError: a key column has a type that conditions do not compare.
             BarrageError: the server cannot be reached, or refuses.
 
@@ -87,27 +88,31 @@ class RemotePartitionedTable:
 
     @property
     def constituents(self) -> list[RemoteTable]:
-        """The constituents of all keys that there are now, in the order of :meth:`keys`. Reads these."""
+        """The constituents of all present keys, in the order of :meth:`keys`.
+
+        Reads the keys from the server.
+        """
         rows = self._keys.to_arrow()
         return [
             self._constituent(self._filters([column[number] for column in rows.columns])) for number in range(len(rows))
         ]
 
     def transform(self, func: Transform) -> RemotePartitionedTable:
-        """The results of ``func`` for each constituent, also for those of keys that come later.
+        """Apply ``func`` to each constituent, also to constituents of future keys.
 
         Args:
-            func: takes a constituent, and returns a table that is computed from it. It must have no other effect, as it
-                is called whenever a constituent is asked for.
+            func: takes a constituent, and returns a table that is computed from it. It must have no side effect: it is
+                called whenever a constituent is requested.
 
         """
         callback(func, "func")
         return RemotePartitionedTable(self.table, self.key_columns, self.drop_keys, (*self._transforms, func))
 
     def merge(self) -> RemoteTable:
-        """The rows of all constituents, one behind the other, in the order of :meth:`keys`.
+        """Concatenate the constituents, in the order of :meth:`keys`.
 
-        Keys that come later are in it, too. That of transformed constituents can be made only while no key can come.
+        The result includes constituents of future keys. Transformed constituents can be merged only if the table never
+        changes.
 
         Raises:
             UnsupportedOperationError: the constituents are transformed, and the table may change.
@@ -149,7 +154,7 @@ class RemotePartitionedTable:
 
 
 def _equal(name: str, value: pa.Scalar) -> Filter:
-    """The condition that a column has that value: null equals null, and NaN equals NaN."""
+    """Return the condition that a column equals ``value``; null equals null, NaN NaN."""
     column, kind = Column(name), value.type
     if not value.is_valid:
         return IsNull(column)
@@ -158,7 +163,7 @@ def _equal(name: str, value: pa.Scalar) -> Filter:
     if pat.is_date(kind) or pat.is_time(kind) or pat.is_duration(kind):
         same: Expression = col(name) == value.as_py()
         return same
-    if not (pat.is_boolean(kind) or pat.is_integer(kind) or pat.is_floating(kind) or _is_text(kind)):
+    if not any(is_compared(kind) for is_compared in _COMPARED):
         raise UnsupportedOperationError(
             f"The key column '{name}' has the type {kind}, of which a server cannot be asked for one value. Use "
             f"where_in with a table of the key."
@@ -166,12 +171,8 @@ def _equal(name: str, value: pa.Scalar) -> Filter:
     given = value.as_py()
     if isinstance(given, float) and math.isnan(given):
         return IsNan(column)
-    if given == math.inf:  # which is no number of JSON
+    if given == math.inf:  # JSON has no infinities
         return Compare(Comparison.GREATER, column, sys.float_info.max)
     if given == -math.inf:  # null is lower
         return All((Compare(Comparison.LESS, column, -sys.float_info.max), Not(IsNull(column))))
     return Compare(Comparison.EQUAL, column, given)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pat.is_string(kind) or pat.is_large_string(kind))

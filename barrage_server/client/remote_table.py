@@ -1,4 +1,4 @@
-"""Tables of a server, and plans of tables that the server is to compute from them."""
+"""Tables of a server, and plans of tables for the server to compute from them."""
 
 from __future__ import annotations
 
@@ -46,29 +46,28 @@ _LONGEST_NAME: Final = 200
 
 @public
 class RemoteTable(TableInfo, Operable["RemoteTable"]):
-    """A table of a server, or one that the server is to compute from others.
+    """A table of a server, or the plan of a table for the server to compute.
 
-    :meth:`Client.table` gives the first, with what the server said of it at that moment. Each of the methods that make
-    tables from tables gives the second: a plan, which asks the server for nothing until content, schema or size are
-    asked for. Then the server computes it, and keeps it, ticking, until it is closed, or nothing here refers to it any
-    more. Use it as a context manager, or :meth:`close` it.
+    :meth:`Client.table` returns a table of the server, with the server's description of that moment. The methods that
+    make tables from tables return plans. A plan calls the server only when its content, schema or size are requested.
+    Then the server computes it, and keeps it, ticking, until the plan is closed or freed. Use it as a context manager,
+    or :meth:`close` it.
 
     >>> best = client.table("trades").where("size > 5").last_by("sym")
     >>> with best.subscribe(viewport=range(100)) as live:
     ...     print(live.to_pandas())
 
-    A plan that the server does not know any more, because it was restarted or was asked for nothing for long, is
-    computed again.
+    A plan is computed again when the server has forgotten its result, after a restart or a long time without use.
 
     Attributes:
-        name: the table's name on the server; of a plan, its first table and its operations.
+        name: the table's name on the server; for a plan, its first table and its operations.
         schema: the columns.
-        size: the rows: of a table of the server when it was looked up, of a plan now.
+        size: the number of rows: at the look-up for a table of the server, now for a plan.
         attributes: what the server promises about the table, such as ``AppendOnly`` or ``BlinkTable``.
         key_columns: the columns whose values identify a row; empty when there are none.
     """
 
-    __setattr__ = object.__setattr__  # what is said of a table is frozen by having no setters
+    __setattr__ = object.__setattr__  # TableInfo is frozen; here properties without setters are
 
     def __init__(
         self,
@@ -86,31 +85,34 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         self._is_closed = False
         address.use()
 
-    # What it is.
+    # Description.
 
     @property
     def name(self) -> str:
-        """What it is called in errors and logs; of a table of the server its name."""
+        """The table's name on the server; for a plan, its name in errors and logs."""
         return self._address.name
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, without the annotations of the protocol. Of a plan: has it computed."""
+        """The columns, without the annotations of the protocol. Computes a plan."""
         return self._described().schema
 
     @property
     def attributes(self) -> dict[str, object]:
-        """What the server promises about the table. Of a plan: has it computed."""
+        """What the server promises about the table. Computes a plan."""
         return self._described().attributes
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns whose values identify a row. Of a plan: has it computed."""
+        """The columns whose values identify a row. Computes a plan."""
         return self._described().key_columns
 
     @property
     def size(self) -> int:
-        """The rows: of a table of the server when it was looked up, of a plan now; -1 when the server does not say."""
+        """The number of rows; -1 when the server does not say.
+
+        For a table of the server it is the number at the look-up, for a plan the present number.
+        """
         if self._operation is None:
             return self._described().size
         address = self._held()
@@ -118,7 +120,7 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
 
     @property
     def is_static(self) -> bool:
-        """Whether the table can be known never to change. Has a plan computed."""
+        """Whether the table is known never to change. Computes a plan."""
         address = self._address
         return isinstance(address, HeldResult) and self._again(address.output).is_static
 
@@ -131,15 +133,15 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
             self._info = info
         return info
 
-    # What is made of it.
+    # Operations.
 
     def operate(self, operation: Operation, *others: RemoteTable) -> RemoteTable:
-        """The plan of the result of ``operation`` on this table and ``others``. Asks the server for nothing.
+        """Plan ``operation`` on this table and ``others``, without a call to the server.
 
-        What is wrong with formulas and columns is told when the server is asked for the result.
+        Errors in formulas and columns are raised when the server computes the result.
 
         Raises:
-            InvalidRequestError: one of the tables is none of this client.
+            InvalidRequestError: one of ``others`` is not a table of this client.
 
         """
         for other in others:
@@ -152,58 +154,66 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         return planned(self._session, operation, (self, *others))
 
     def partition_by(self, by: Sequence[str] | str, drop_keys: bool = False) -> RemotePartitionedTable:
-        """This table as one table for each key, which the server computes as they are asked for.
+        """Divide the table into one table for each key, computed on request.
 
         >>> acme = client.table("trades").partition_by("sym").get_constituent("ACME")
 
         Args:
             by: the columns with the keys.
-            drop_keys: whether these tables are without them.
+            drop_keys: whether these tables lack the key columns.
 
         """
-        from barrage_server.client.remote_partitions import RemotePartitionedTable  # which is made of tables
+        from barrage_server.client.remote_partitions import RemotePartitionedTable  # imports this module
 
         return RemotePartitionedTable(self, by, drop_keys)
 
-    # What is read of it.
+    # Content.
 
     def to_arrow(
         self, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False
     ) -> pa.Table:
-        """The present content, or a part of it, as by :meth:`Client.snapshot`.
+        """Read the present content, or a part of it, as :meth:`Client.snapshot` does.
 
         Args:
             columns: names of the columns; None for all. They come in the table's order.
             viewport: row positions wanted, such as ``range(0, 100)``; None for all.
             reverse: count positions from the end of the table.
 
-        Raises what that does, and the errors of the operations.
+        Raises what :meth:`Client.snapshot` does, and the errors of the operations.
         """
         return self._again(lambda: read_once(self._session, self._address, columns, viewport, reverse=reverse))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The present content as a pandas data frame; DependencyError when pandas is missing."""
+        """Read the present content as a pandas data frame.
+
+        Raises:
+            DependencyError: pandas is missing.
+        """
         return to_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
-        """The present content as a polars data frame; DependencyError when polars is missing."""
+        """Read the present content as a polars data frame.
+
+        Raises:
+            DependencyError: polars is missing.
+        """
         return to_polars(self.to_arrow())
 
     @property
     def page_source(self) -> PageSource:
-        """What a page is to show of it."""
+        """The table, as the source of a page."""
         self._check_open()
         return PageSource(self._session.channel, self._address)
 
     def widget(self, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
-        """A live grid for notebooks: :func:`barrage_server.show`.
+        """Show the table in a notebook, as :func:`barrage_server.show` does.
 
         Args:
-            height: of the widget, in CSS pixels.
+            height: height of the widget, in CSS pixels.
             theme: ``auto``, ``light`` or ``dark``.
             plot: a plot in place of the grid, as for :func:`barrage_server.show`.
 
-        Raises what that does.
+        Raises what :func:`barrage_server.show` does.
         """
         return shown_in_notebook(self.page_source, height=height, theme=theme, plot=plot)
 
@@ -221,8 +231,7 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
     ) -> LiveTable:
         """Follow the table, or a window of it.
 
-        The live table needs this one no more: close it, or forget it. After a lost connection the server computes the
-        table again.
+        The live table does not need this object any more. After a lost connection the server computes a plan again.
 
         Args:
             columns: names of the columns; None for all.
@@ -251,10 +260,13 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         )
 
     def bind(self, name: str) -> RemoteTable:
-        """Serve the result under a name, until that table is dropped; the table of that name.
+        """Serve the result under a name, until that table is dropped.
 
-        Raises what computing it does, and:
-            InvalidRequestError: it is a table of the server.
+        Returns:
+            The table of that name.
+
+        Raises the errors of the operations, and:
+            InvalidRequestError: this is a table of the server.
             AlreadyExistsError: there is another table of that name.
             ForbiddenError: the right to make that table is missing.
             LimitError: there are too many tables.
@@ -268,7 +280,10 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         return remote_table(self._session, look_up(self._session.channel, name))
 
     def close(self) -> None:
-        """Let the server forget the result, as soon as no subscription needs it. May be called repeatedly."""
+        """Release the result on the server once no subscription uses it.
+
+        May be called repeatedly.
+        """
         if not self._is_closed:
             self._is_closed = True
             self._address.leave()
@@ -287,10 +302,10 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         return _fields(self) == _fields(other)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled and copied as what is said of it, without the connection."""
+        """Pickle and copy the description only, without the connection."""
         return TableInfo, _fields(self)
 
-    __hash__ = None  # type: ignore[assignment]  # as those of other descriptions, which have dictionaries
+    __hash__ = None  # type: ignore[assignment]  # attributes is a dictionary
 
     def __repr__(self) -> str:
         return super().__repr__() if self._operation is None else f"<RemoteTable {self.name!r}>"
@@ -300,12 +315,12 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         return super()._repr_html_() if self._operation is None else f"<i>{escape(self.name)}</i>"
 
     def _held(self) -> HeldResult:
-        """The result of a plan."""
+        """Return the address of a plan."""
         assert isinstance(self._address, HeldResult)
         return self._address
 
     def _again(self, ask: Callable[[], T]) -> T:
-        """``ask()``; once more if the server did not know the result any more."""
+        """Return ``ask()``; repeat it once if the server has forgotten the result."""
         self._check_open()
         losses = self._address.losses
         try:
@@ -321,12 +336,12 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
 
 
 def remote_table(session: Session, info: TableInfo) -> RemoteTable:
-    """A table that the server has."""
+    """Make the handle of a table of the server."""
     return RemoteTable(session, NamedAddress(info.name), info)
 
 
 def planned(session: Session, operation: Operation, inputs: tuple[RemoteTable, ...] = ()) -> RemoteTable:
-    """The plan of the result of ``operation`` on ``inputs``. Asks the server for nothing."""
+    """Plan ``operation`` on ``inputs``, without a call to the server."""
     name = ".".join([*(table.name for table in inputs[:1]), operation.verb])[-_LONGEST_NAME:]
     address = HeldResult(session.plans, name, lambda: _plan_of(operation, inputs), session.releases)
     return RemoteTable(session, address, None, operation, inputs)
@@ -337,7 +352,7 @@ def _fields(info: TableInfo) -> tuple[object, ...]:
 
 
 def _plan_of(operation: Operation, inputs: tuple[RemoteTable, ...]) -> Plan:
-    """The plan of one operation, and of all those before it; each once."""
+    """Make the plan of an operation and all operations before it, each once."""
     steps: list[Step] = []
     known: dict[int, Source] = {}
     waiting: list[tuple[RemoteTable, bool]] = [(table, False) for table in reversed(inputs)]

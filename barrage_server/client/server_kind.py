@@ -1,4 +1,4 @@
-"""The kind of server that a client is connected to, which decides the possible requests."""
+"""The kind of server that a client is connected to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ServerKind"]
 
 
 class ServerKind(StrEnum):
-    """Kinds of servers, recognised by their first answer."""
+    """Kinds of servers, which accept different requests; told by the first answer."""
 
     BARRAGE = "barrage"
     """A server of this project."""
@@ -21,12 +21,17 @@ class ServerKind(StrEnum):
 
     @classmethod
     def of(cls, *, knows_health: bool, has_session: bool) -> ServerKind:
-        """Told by whether a server has an action of this project's, and whether it answered a log-in with a token."""
+        """Return the kind of a server.
+
+        Args:
+            knows_health: whether it has the health action, which only servers of this project have.
+            has_session: whether it answered the log-in with a token.
+        """
         if knows_health:
             return cls.BARRAGE
         return cls.DEEPHAVEN if has_session else cls.FLIGHT
 
     @property
     def dialect(self) -> Dialect:
-        """Its default dialect of viewports."""
+        """The default dialect of viewports."""
         return Dialect.FLATTENED if self is ServerKind.DEEPHAVEN else Dialect.KEY_SPACE

@@ -1,4 +1,4 @@
-"""The state shared by the parts of a client: the connection, and the open streams."""
+"""The shared state of a client's parts: the connection and the open streams."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["Session"]
 logger = logging.getLogger("barrage_server.client")
 
 _GOODBYE_SECONDS: Final = 2.0
-"""Seconds that the release of results may take at the end."""
+"""Seconds that the release of results may take when the connection closes."""
 
 
 class Session:
-    """A connection, which closes its open streams with it. Its arguments are those of ``connect``.
+    """A connection and its open streams. Its arguments are those of ``connect``.
 
     Attributes:
         channel: the connection.
         timeout: most seconds of a short call, and most seconds without progress of a longer one.
         retry: how subscriptions reconnect after a lost connection.
         graph: the update graph of all replicas.
-        plans: what the server is asked about plans.
-        releases: lets the results of plans go on the server.
+        plans: the calls about plans.
+        releases: releases the results of plans.
 
     Raises:
         InvalidRequestError: an argument is wrong.
@@ -59,7 +59,7 @@ class Session:
         self._open: weakref.WeakSet[LiveTable | Publication] = weakref.WeakSet()
 
     def own(self, opened: LiveTable | Publication) -> None:
-        """End ``opened`` with the connection."""
+        """Close ``opened`` with the connection."""
         with self._lock:
             self._open.add(opened)
 
@@ -75,10 +75,10 @@ class Session:
                 logger.warning("%r ended with %s", entry, error)
         self.releases.close(_GOODBYE_SECONDS)
         self.channel.close()
-        self.plans.close()  # after it, so that no call opens another connection of them
+        self.plans.close()  # after the channel, so that no call reopens their connection
 
     def html(self) -> str:
-        """The open streams of this connection, for notebooks, without a call to the server."""
+        """Render the open streams for notebooks, without a call to the server."""
         with self._lock:
             listed = sorted(self._open, key=lambda entry: entry.name)
         rows = [

@@ -1,4 +1,4 @@
-"""The present content of a table, once."""
+"""Reading the present content of a table once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["take_snapshot"]
 
 
 def take_snapshot(channel: Channel, address: TableAddress, view: View, progress: Progress) -> pa.Table:
-    """The present content of ``view``, as of one version of the table."""
+    """Read the present content of ``view``, as of one version of the table."""
     is_whole = view.columns is None and view.positions is None
     if is_whole and channel.server_kind is not ServerKind.DEEPHAVEN:
         return _whole_table(channel, address, progress)
@@ -44,7 +44,7 @@ def take_snapshot(channel: Channel, address: TableAddress, view: View, progress:
 
 
 def _whole_table(channel: Channel, address: TableAddress, progress: Progress) -> pa.Table:
-    """All rows and columns, by DoGet: batches are used as they come."""
+    """Read all rows and columns, by DoGet."""
     with translated(channel.address):
         ticket = flight.Ticket(address.ticket(channel.server_kind))
         reader = channel.client().do_get(ticket, channel.options())
@@ -67,10 +67,10 @@ def _whole_table(channel: Channel, address: TableAddress, progress: Progress) ->
 
 
 def _first_content(channel: Channel, address: TableAddress, window: Window, progress: Progress) -> pa.Table:
-    """The rows and columns of ``window``, by a subscription that ends with its first content.
+    """Read the rows and columns of ``window``, by a subscription's first content.
 
-    For servers that answer snapshot requests for some columns with columns of different lengths, which pyarrow cannot
-    read. Subscriptions can request columns as lists.
+    For servers that answer snapshot requests with columns of different lengths, which pyarrow cannot read.
+    Subscriptions can request columns as lists.
     """
     request = SubscriptionRequest(
         address.ticket(channel.server_kind),
@@ -98,7 +98,7 @@ def _first_content(channel: Channel, address: TableAddress, window: Window, prog
 
 
 def _windowed(channel: Channel, address: TableAddress, window: Window, progress: Progress) -> pa.Table:
-    """The rows and columns of ``window``, by a Barrage snapshot request."""
+    """Read the rows and columns of ``window``, by a Barrage snapshot request."""
     ticket = address.ticket(channel.server_kind)
     request = SnapshotRequest(ticket, window.columns, window.positions, reverse_viewport=window.reverse)
     with translated(channel.address):
@@ -114,7 +114,7 @@ def _windowed(channel: Channel, address: TableAddress, window: Window, progress:
             reader.cancel()
             raise
         finally:
-            with suppress(pa.ArrowException):  # it only repeats what reading has raised
+            with suppress(pa.ArrowException):  # the same error as that of reading
                 writer.close()
     schema = user_schema(messages.schema)
     fields = pa.schema([schema.field(number) for number in window.columns], schema.metadata)
@@ -122,7 +122,7 @@ def _windowed(channel: Channel, address: TableAddress, window: Window, progress:
 
 
 def _only_message(reader: flight.FlightStreamReader, messages: MessageReader, progress: Progress) -> IncomingMessage:
-    """The one message of a stream, which is read to its end."""
+    """Read a stream to its end, and return its only message."""
     found: IncomingMessage | None = None
     while True:
         try:

@@ -24,13 +24,13 @@ class LiveState(StrEnum):
     LIVE = "live"
     """Updates flow."""
     RECONNECTING = "reconnecting"
-    """The connection is lost; the content is the last one seen, and a new connection is being sought."""
+    """The connection is lost, and the subscription reconnects; the content is the last one seen."""
     CLOSED = "closed"
     """Closed by its owner; the content stays readable."""
     FAILED = "failed"
-    """Ended by an error that trying again cannot heal; it is in ``live.error``."""
+    """Ended by an error that a retry cannot mend: ``live.error``."""
 
     @property
     def is_final(self) -> bool:
-        """Whether no more updates will ever come."""
+        """Whether no update can follow."""
         return self in (LiveState.CLOSED, LiveState.FAILED)

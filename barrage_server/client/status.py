@@ -1,4 +1,4 @@
-"""Where a subscription stands: one state, those who wait for it, and those who are called."""
+"""The state of a subscription, and callbacks for its changes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ logger = logging.getLogger("barrage_server.client")
 
 
 class UserCallbacks(Callbacks[Callable[[T], object]]):
-    """Functions of the user that are called with each value. Safe for threads.
+    """Callbacks of the user. Safe for threads.
 
     Args:
-        name: the table's, for the log.
+        name: the table's name, for the log.
 
     """
 
@@ -34,11 +34,11 @@ class UserCallbacks(Callbacks[Callable[[T], object]]):
         self._name = name
 
     def tell(self, value: T) -> None:
-        """Call all of them. What they raise is logged."""
+        """Call all callbacks with ``value``; their errors are logged."""
         for callback in self:
             try:
                 callback(value)
-            except Exception:  # the callback is the user's: its fault must not end the subscription
+            except Exception:  # an error of the user's callback must not end the subscription
                 logger.exception("a callback of table %r failed; it stays attached", self._name)
 
 
@@ -46,13 +46,13 @@ class Status:
     """The state of one subscription. Methods may be called from any thread.
 
     Args:
-        name: the table's.
+        name: the table's name.
 
     Attributes:
-        changed: notified after every change of the subscription; its lock guards all of it, and may be taken again.
-        state: where things stand.
+        changed: notified after every change of the subscription; its reentrant lock guards the whole subscription.
+        state: the present state.
         error: why it failed; None unless the state is FAILED.
-        messages: how many have been applied.
+        messages: the number of messages applied.
         callbacks: called with each state that is entered.
 
     """
@@ -72,7 +72,7 @@ class Status:
         return self.state.is_final
 
     def enter(self, state: LiveState) -> None:
-        """Enter a state. :meth:`tell` calls back about it."""
+        """Enter a state; :meth:`tell` makes the callbacks later."""
         with self.changed:
             logger.debug("table %r: %s -> %s", self._name, self.state, state)
             self.state = state
@@ -80,7 +80,7 @@ class Status:
             self.changed.notify_all()
 
     def fail(self, error: BarrageError) -> bool:
-        """Enter the state FAILED, unless the state is final; whether it was entered."""
+        """Enter FAILED unless the state is final; return whether it was entered."""
         with self.changed:
             if self.state.is_final:
                 return False
@@ -89,14 +89,17 @@ class Status:
             return True
 
     def tell(self) -> None:
-        """Call back about states entered since; never with the lock held, because callbacks may wait."""
+        """Make the callbacks for the states entered since the last call.
+
+        The lock must not be held, because callbacks may wait.
+        """
         with self.changed:
             states, self._untold = self._untold, []
         for state in states:
             self.callbacks.tell(state)
 
     def wait(self, done: Callable[[], bool], timeout: float, text: str) -> None:
-        """Wait until ``done()``, which is asked after every change.
+        """Wait until ``done()``, which is called after every change.
 
         Raises:
             DeadlineError: it did not hold within ``timeout`` seconds; ``text`` says so.
@@ -113,7 +116,7 @@ class Status:
                 self.changed.wait(rest)
 
     def check_open(self) -> None:
-        """Raise why the subscription has ended, if it has; UnavailableError after :meth:`LiveTable.close`."""
+        """Raise the error of the subscription, or UnavailableError if it is closed."""
         if self.error is not None:
             raise again(self.error)
         if self.state.is_final:
@@ -121,7 +124,7 @@ class Status:
 
 
 def again(error: BarrageError) -> BarrageError:
-    """A fresh exception for an error that may be raised many times, so that tracebacks do not pile up on one object."""
+    """Copy an error, so that repeated raises do not pile up tracebacks on one object."""
     fresh = type(error)(*error.args)
     fresh.__suppress_context__ = True
     return fresh

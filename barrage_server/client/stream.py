@@ -1,4 +1,4 @@
-"""One DoExchange stream of a subscription: requests out, messages in."""
+"""The DoExchange stream of a subscription: requests out, messages in."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["SubscriptionStream", "completed"]
 
 
 def completed(chunk: flight.FlightStreamChunk, reader: MessageReader) -> IncomingMessage | None:
-    """The message that a chunk of a stream completes, if any.
+    """Return the message that a chunk of a stream completes, if any.
 
     Raises:
-        BarrageError: the chunk says why the stream ends, or does not fit its message.
+        BarrageError: the chunk tells why the stream ends, or does not fit its message.
     """
     metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
     if chunk.data is not None:
         return reader.feed(chunk.data, metadata)
-    # No message of the protocol comes without a batch: a sign of life, or why the stream is ending.
+    # A chunk without a batch is a heartbeat, or the error that ends the stream.
     reason = None if metadata is None else decode_end(metadata)
     if reason is not None:
         raise reason
@@ -38,13 +38,13 @@ def completed(chunk: flight.FlightStreamChunk, reader: MessageReader) -> Incomin
 
 
 class SubscriptionStream:
-    """Opens a stream with its first request. One thread reads; any thread may send or cancel.
+    """An open stream. One thread reads; any thread may send or cancel.
 
     Args:
         channel: the connection.
-        request: what is subscribed to.
-        dialect: how viewport messages are to be written.
-        resume: what the client has of the table, or nothing yet; ``None`` for a server that does not know of it.
+        request: the first request.
+        dialect: the dialect of viewport messages.
+        resume: the point to resume from, which may be empty; None for a server that cannot resume.
 
     Raises:
         BarrageError: the stream could not be opened.
@@ -77,7 +77,7 @@ class SubscriptionStream:
         """Send a further request.
 
         Raises:
-            BarrageError: the stream has ended; what it ended with is what :meth:`messages` raises.
+            BarrageError: the stream has ended; :meth:`messages` raises the reason.
         """
         with self._lock, translated(self._address):
             if self._cancelled:
@@ -85,12 +85,15 @@ class SubscriptionStream:
             self._writer.write_metadata(request.encode())
 
     def schema(self) -> pa.Schema:
-        """The schema on the wire; waits for it."""
+        """Wait for the schema on the wire."""
         with translated(self._address):
             return self._reader.schema
 
     def messages(self, reader: MessageReader) -> Iterator[IncomingMessage]:
-        """The messages as they come, put together by ``reader``. It never ends well: a stream has no last message.
+        """Yield the messages as they come, until an error ends the stream.
+
+        Args:
+            reader: assembles the messages from record batches.
 
         Raises:
             BarrageError: why the stream ended.
@@ -107,7 +110,10 @@ class SubscriptionStream:
                 yield message
 
     def cancel(self) -> None:
-        """End the stream from this side, at once; a blocked reader returns. May be called repeatedly."""
+        """End the stream from this side; a blocked reader returns.
+
+        May be called repeatedly.
+        """
         with self._lock:
             if self._cancelled:
                 return

@@ -1,4 +1,4 @@
-"""The thread behind a live table: keeps a stream open, and applies what comes."""
+"""The thread of a live table: keeps a stream open, and applies its messages."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from barrage_server.wire.schema import key_columns, table_attributes
 
 __all__ = ["SubscriptionWorker"]
 
-# Seconds after which a callback counts as slow: what comes meanwhile is given to it as one update.
+# Seconds after which a callback counts as slow: updates that come while it runs are coalesced.
 SLOW_SECONDS = 0.005
 
 logger = logging.getLogger("barrage_server.client")
 
 
 class SubscriptionWorker:
-    """Follows one table on a thread of its own until it is closed or fails permanently.
+    """Follows one table on a thread of its own, until it is closed or fails.
 
-    With ``on_update``, updates are passed to it from the first one on, and not kept.
+    With ``on_update``, all updates are passed to it, and none is kept for iterators.
 
     Attributes:
-        status: the present state; its lock guards everything here.
+        status: the present state; its lock guards all attributes.
         content: the content in view.
         positions: the positions of the iterators over the updates.
         callbacks: called with each update.
@@ -104,24 +104,24 @@ class SubscriptionWorker:
 
     @property
     def page_source(self) -> PageSource:
-        """The whole table as what a page is to show."""
+        """The whole table, as the source of a page."""
         return PageSource(self._channel, self._address)
 
     @property
     def is_on_own_thread(self) -> bool:
-        """Whether the caller is a callback, which must not wait for what its own thread has yet to do."""
+        """Whether the caller is a callback, which must not wait for its own thread."""
         return threading.current_thread() is self._thread
 
     @property
     def is_of_this_process(self) -> bool:
-        """False in a forked child, which has no thread that follows anything."""
+        """Whether the thread belongs to this process; False in a forked child."""
         return self._pid == os.getpid()
 
     def show(self, view: View) -> None:
-        """Ask for another view; ``content.is_settled`` tells when it is there.
+        """Request another view; ``content.is_settled`` tells when it is in view.
 
         Raises:
-            UnknownColumnError: it names a column that the table lacks; nothing changes.
+            UnknownColumnError: the table lacks a column of the view; nothing changes.
         """
         with self.status.changed:
             before, schema, old = self.view, self.schema, self.content.wanted
@@ -132,7 +132,7 @@ class SubscriptionWorker:
             self.view = view
             self.content.wanted = window
             if window.is_full != old.is_full or (window.is_full and window.columns != old.columns):
-                self._reopen = True  # a stream cannot change between these
+                self._reopen = True  # a stream has a viewport for its whole life, or never
                 if self._stream is not None:
                     self._stream.cancel()
             elif self._stream is not None and not self._reopen:
@@ -140,7 +140,7 @@ class SubscriptionWorker:
             self.status.changed.notify_all()
 
     def close(self, timeout: float) -> None:
-        """Stop following. The thread is joined, for at most ``timeout`` seconds."""
+        """Stop following, and join the thread for at most ``timeout`` seconds."""
         if not self.is_of_this_process:
             self.status.state = LiveState.CLOSED
             return
@@ -156,11 +156,11 @@ class SubscriptionWorker:
 
     @property
     def brings_no_more(self) -> bool:
-        """Whether it is of no use to wait for updates without end: it is over, or the main thread is."""
+        """Whether no update can follow, or the main thread has ended."""
         return self.status.state.is_final or is_ending()
 
     def wake(self) -> None:
-        """Wake threads that wait for updates. Does nothing while a callback holds the lock."""
+        """Wake threads that wait for updates, unless the lock is held for a second."""
         if self.status.changed.acquire(timeout=1.0):
             try:
                 self.status.changed.notify_all()
@@ -179,7 +179,7 @@ class SubscriptionWorker:
             self._follow()
         except BarrageError as error:
             self._fail(error)
-        except Exception as error:  # the thread is the last to see it: it must reach the user, and the log
+        except Exception as error:  # nothing above this thread would report it
             logger.exception("following table %r failed", self.name)
             self._fail(InternalError(f"Following table '{self.name}' failed: {type(error).__name__}: {error}"))
         finally:
@@ -203,10 +203,10 @@ class SubscriptionWorker:
                         self._reopen = False
                         continue
                     if self._address.lost() and isinstance(error, UnknownTableError) and not is_renewed:
-                        is_renewed = True  # the server has let the result of a plan go
+                        is_renewed = True  # the server has dropped the result of a plan
                         continue
                     if self.status.state is LiveState.CONNECTING and is_first and isinstance(error, UnavailableError):
-                        is_first = False  # the idle connection was closed by the server just now
+                        is_first = False  # the server has closed an idle connection
                         continue
                     if self.status.state is LiveState.CONNECTING or not self._comes_back(error, seen):
                         raise
@@ -217,8 +217,8 @@ class SubscriptionWorker:
                 self._pause(delays, lost_at, error)
 
     def _comes_back(self, error: BarrageError, seen: int) -> bool:
-        """Whether to open a stream again that ended with ``error``."""
-        # A restarted server may not have its tables yet.
+        """Whether to reopen a stream that ended with ``error``."""
+        # A restarted server may not have all its tables yet.
         status = self.status
         is_back = status.state is LiveState.RECONNECTING and status.messages == seen
         missing = isinstance(error, UnknownTableError) and is_back
@@ -240,7 +240,7 @@ class SubscriptionWorker:
         view = self.view
         columns = None
         if view.columns is not None or self._channel.server_kind is ServerKind.DEEPHAVEN:
-            # By number on the wire. A Deephaven server may have columns that cannot be requested here.
+            # Requests name columns by number. A Deephaven server may have columns of types that cannot be read here.
             schema = self._channel.schema(self._address)
             columns = view.window(schema, self.name).columns
             if view.columns is None:
@@ -250,7 +250,7 @@ class SubscriptionWorker:
         point = self._resume_point(view, dialect)
 
         def opened() -> tuple[SubscriptionStream, pa.Schema]:
-            self._ticket = self._address.ticket(self._channel.server_kind)  # another one in another session
+            self._ticket = self._address.ticket(self._channel.server_kind)  # each session may have another
             return self._open(self._request(columns, view.positions, reverse=view.reverse), dialect, point)
 
         stream, wire_schema = self._channel.logged_in(opened)
@@ -271,11 +271,11 @@ class SubscriptionWorker:
             stream.close()
 
     def _take_turn(self, ahead: ReadAhead) -> None:
-        """Apply what has come, and call back once about all of it."""
+        """Apply the messages that have come, and make one callback for all of them."""
         updates = [update for message in ahead.turn() if (update := self._take(message)) is not None]
         if not updates or not self.callbacks:
             return
-        # A row of a blink table is added in one update and removed in the next: two of them as one have lost it.
+        # A row of a blink table is added in one update and removed in the next: coalesced, it would be lost.
         is_blink = self.content.table.traits.is_blink
         began = time.monotonic()
         for update in updates if is_blink else [together(updates)]:
@@ -299,7 +299,7 @@ class SubscriptionWorker:
         return update
 
     def _resume_point(self, view: View, dialect: Dialect) -> ResumePoint | None:
-        """What is here of ``view``; ``None`` at a server of another kind."""
+        """Return the point to resume ``view`` from; None if the server cannot resume."""
         if self._channel.server_kind is not ServerKind.BARRAGE:
             return None
         with self.status.changed:
@@ -331,7 +331,7 @@ class SubscriptionWorker:
                 schema, window, dialect, attributes=attributes, key_columns=keys, lineage=lineage, resumes=is_back
             )
             self.schema = schema
-            if self.view != view:  # the user has moved on while the stream was opened
+            if self.view != view:  # set_viewport was called while the stream was opened
                 later, self.view = self.view, view
                 self.show(later)
             self.status.changed.notify_all()

@@ -1,4 +1,4 @@
-"""A Deephaven server's table service: plans as batches, results as exports of the session."""
+"""The table service of a Deephaven server: plans are batches, results exports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Creation = deephaven_pb2.ExportedTableCreationResponse
 class ExportNumbers:
     """Numbers for the exports of one connection.
 
-    A forked process has the session of its parent, and begins at a random number, so that theirs differ.
+    A forked process shares the session of its parent. It begins at a random number, so that their numbers differ.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class ExportNumbers:
         self._last = 0
 
     def next(self) -> int:
-        """A number that was not given before."""
+        """Return an unused number."""
         with self._lock:
             if self._pid != os.getpid() or self._last >= 2 * _MOST_EXPORTS - 1:
                 self._pid, self._last = os.getpid(), secrets.randbelow(_MOST_EXPORTS)
@@ -71,10 +71,10 @@ class ExportNumbers:
 
 
 class TableService(PlanCalls):
-    """The calls of a Deephaven server. Results belong to a session: with it they are lost.
+    """The calls of a Deephaven server. Results are lost with their session.
 
     Args:
-        channel: the connection, whose session the calls are made in.
+        channel: the connection, which has the session.
 
     """
 
@@ -84,7 +84,7 @@ class TableService(PlanCalls):
         self._numbers = ExportNumbers()
 
     def compute(self, plan: Plan) -> Computed:
-        """The result of a plan with one output, as an export."""
+        """Compute a plan with one output, as an export."""
 
         def ask() -> Computed:
             session, number = self._channel.login.sessions_lost, self._numbers.next()
@@ -94,18 +94,22 @@ class TableService(PlanCalls):
                 created = self._run(batch)
                 schema = read_schema(created.schema_header)
             except (DeadlineError, UnsupportedTypeError, WireFormatError):
-                self.release([ticket])  # it may be made later, or is made and cannot be read
+                self.release([ticket])  # the server may have it, or make it later
                 raise
             return Computed(ticket, ("export", str(number)), schema, created.size, created.is_static, session)
 
         return self._channel.logged_in(ask)
 
     def is_known(self, computed: Computed) -> bool:
-        """Whether the session that it was made in is the present one."""
+        """Whether the session of the result is the present one."""
         return computed.session == self._channel.login.sessions_lost
 
     def size(self, computed: Computed) -> int:
-        """The rows that a result has now. UnknownTableError when it was lost with its session."""
+        """Ask for the present number of rows of a result.
+
+        Raises:
+            UnknownTableError: it was lost with its session.
+        """
 
         def ask() -> int:
             if not self.is_known(computed):
@@ -136,12 +140,12 @@ class TableService(PlanCalls):
         self._channel.logged_in(ask)
 
     def release(self, tickets: Sequence[bytes]) -> None:
-        """Let exports of this session go."""
+        """Release exports of this session."""
         for ticket in tickets:
             request = deephaven_pb2.ReleaseRequest(id=deephaven_pb2.Ticket(ticket=ticket))
             try:
                 self._grpc.unary(_RELEASE, request, deephaven_pb2.ReleaseResponse)
-            except BarrageError as error:  # of another session, or there is no connection
+            except BarrageError as error:  # an export of another session, or no connection
                 logger.debug("an export was not released: %s", error)
 
     def close(self) -> None:
@@ -149,14 +153,14 @@ class TableService(PlanCalls):
         self._grpc.close()
 
     def _run(self, batch: Batch) -> Creation:
-        """The response for the last operation of a batch."""
+        """Run a batch, and return the response for its last operation."""
         responses, end = self._grpc.responses(f"{_TABLES}/Batch", batch.request, Creation)
         failed = [response for response in responses if not response.success]
         if failed:
-            # those that depend on the one that failed have no cause of their own
+            # Operations that depend on the failed one report no cause of their own.
             cause = next((one for one in failed if _CAUSE.search(one.error_info)), failed[0])
             raise _refused(_verb(cause, batch), cause.error_info)
-        if type(end) is InvalidRequestError:  # told of the batch as a whole
+        if type(end) is InvalidRequestError:  # about the batch as a whole
             verbs = ", ".join(f"'{verb}'" for verb in dict.fromkeys(batch.verbs))
             raise InvalidRequestError(f"The Deephaven server refused {verbs}: {str(end).rstrip('.')}.")
         if end is not None:
@@ -180,7 +184,7 @@ class TableService(PlanCalls):
 
 
 def _verb(response: Creation, batch: Batch) -> str:
-    """The method whose operation failed: the last one's result alone has a ticket."""
+    """Return the method whose operation failed; only the last operation has a ticket."""
     reference = response.result_id
     if reference.WhichOneof("ref") == "batch_offset" and 0 <= reference.batch_offset < len(batch.verbs):
         return batch.verbs[reference.batch_offset]
@@ -188,7 +192,7 @@ def _verb(response: Creation, batch: Batch) -> str:
 
 
 def _refused(verb: str, told: str) -> BarrageError:
-    """The error for an operation that a Deephaven server did not compute."""
+    """Return the error for an operation that a Deephaven server did not compute."""
     ours, found = from_tagged(told), _CAUSE.search(told)
     if ours is not None:  # a server of this project, at its port for Deephaven's clients
         return ours

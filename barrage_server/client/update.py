@@ -1,4 +1,4 @@
-"""What one update did to a live table, with the values before and after."""
+"""Updates of a live table, with the values before and after."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["Update", "together"]
 class Update:
     """The difference between two versions of a live table.
 
-    Rows are named by their row keys, which order the rows and are not their positions. ``removed`` speaks of keys
-    before the update; everything else of keys after it. Apply it in the order removed, shifted, added, modified. A key
-    can be in ``removed`` and in ``added``: one row went, another took its key.
+    Rows are named by their row keys, which order the rows and are not their positions. ``removed`` has keys of before
+    the update; all others have keys of after it. Apply an update in the order removed, shifted, added, modified. A key
+    can be in ``removed`` and in ``added``: one row went, and another took its key.
 
-    Values old and new stay readable for as long as the object is held; that costs the changes made since.
+    Old and new values stay readable as long as the object is referenced; that keeps the values changed since in memory.
 
     Attributes:
         before: the version of the table before the update.
         after: the version after it.
-        is_snapshot: whether the view has changed (or came back after a lost connection), rather than only the table.
-        step: the server's step that the update led to; -1 when it does not say.
+        is_snapshot: whether the update comes from a changed view or a reconnection, and not from a change of the table.
+        step: the server's step after the update; -1 when it does not say.
     """
 
     __slots__ = ("_change", "after", "before", "is_snapshot", "step")
@@ -52,12 +52,12 @@ class Update:
 
     @classmethod
     def of_other_columns(cls, before: TableVersion, after: TableVersion, *, step: int = -1) -> Update:
-        """The update to a view of other columns: all rows go, and all rows come.
+        """Make the update to a view of other columns: all rows are removed and added.
 
         Args:
-            before: the version with the columns of before.
-            after: the version with the columns of now.
-            step: the server's step that the update led to; -1 when it does not say.
+            before: the version with the old columns.
+            after: the version with the new columns.
+            step: the server's step after the update; -1 when it does not say.
 
         """
         nothing = (RowSet.empty(),) * len(after.schema)
@@ -66,12 +66,12 @@ class Update:
 
     @property
     def change(self) -> TableUpdate:
-        """The row sets alone, as the engine keeps them: one row set of modified rows per column number."""
+        """The row sets, as an update of the engine; modified rows by column number."""
         return self._change
 
     @property
     def added(self) -> RowSet:
-        """Keys of the rows that are new, after the update."""
+        """Keys of the added rows, after the update."""
         return self._change.added
 
     @property
@@ -86,16 +86,19 @@ class Update:
 
     @property
     def modified(self) -> dict[str, RowSet]:
-        """For every column, the keys (after the update) of the rows that stayed and have a new value there."""
+        """For each column, the keys, after the update, of the rows modified in it."""
         return _ByColumn(zip(self.after.schema.names, self._change.modified, strict=True))
 
     @property
     def modified_rows(self) -> RowSet:
-        """Keys of the rows that have a new value in any column."""
+        """Keys, after the update, of the rows modified in any column."""
         return self._change.modified_rows
 
     def added_values(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows that are new, in the order of :attr:`added`; only ``columns``, by name, when given.
+        """Read the added rows, in the order of :attr:`added`.
+
+        Args:
+            columns: names of the columns; None for all.
 
         Raises:
             UnknownColumnError: a column that is not in view.
@@ -104,15 +107,17 @@ class Update:
         return _table(self.after, self.added, columns)
 
     def removed_values(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The former values of the removed rows, in the order of :attr:`removed`. Takes and raises what
-        :meth:`added_values` does.
+        """Read the last values of the removed rows, in the order of :attr:`removed`.
+
+        Takes and raises what :meth:`added_values` does.
         """
         return _table(self.before, self.removed, columns)
 
     def modified_values(self, column: str | None = None) -> pa.Table:
-        """New values of modified rows, one table row each, in key order.
+        """Read the new values of modified rows, in key order.
 
-        With ``column``: that column, for the rows modified in it. Without: all columns, for :attr:`modified_rows`.
+        Args:
+            column: reads this column, of the rows modified in it; None reads all columns, of :attr:`modified_rows`.
 
         Raises:
             UnknownColumnError: a column that is not in view.
@@ -121,15 +126,18 @@ class Update:
         return _table(self.after, self._modified_in(column), None if column is None else [column])
 
     def modified_previous_values(self, column: str | None = None) -> pa.Table:
-        """Values before the update, of the same rows in the same order as :meth:`modified_values`."""
+        """Read the values before the update of the rows of :meth:`modified_values`.
+
+        Rows are in the same order. Takes and raises what :meth:`modified_values` does.
+        """
         rows = self._modified_in(column)
-        if not rows:  # the versions may have different columns then
+        if not rows:  # after a change of columns, ``before`` may lack the column
             return _table(self.after, rows, None if column is None else [column])
         previous = self.shifted.unapply(rows) if self.shifted.size else rows
         return _table(self.before, previous, None if column is None else [column])
 
     def then(self, later: Update) -> Update:
-        """This update and ``later``, which follows it, as one."""
+        """Coalesce this update and ``later``, which follows it."""
         snapshot = self.is_snapshot or later.is_snapshot
         if self.before.schema != later.after.schema or self.after.schema != self.before.schema:
             return Update.of_other_columns(self.before, later.after, step=later.step)
@@ -150,14 +158,17 @@ class Update:
 
 
 class _ByColumn(dict[str, RowSet]):
-    """Row sets by the name of their column; UnknownColumnError for a name that no column has."""
+    """Row sets by column name; UnknownColumnError for an unknown name."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise _unknown(name, self)
 
 
 def together(updates: Sequence[Update]) -> Update:
-    """Updates that follow each other, at least one, as one. Neighbours first, so that large ones are few."""
+    """Coalesce one or more successive updates.
+
+    Pairs of neighbours first, so that few merges are of large updates.
+    """
     while len(updates) > 1:
         pairs = [first.then(second) for first, second in zip(updates[::2], updates[1::2], strict=False)]
         updates = [*pairs, *updates[2 * len(pairs) :]]

@@ -40,22 +40,22 @@ from barrage_server.wire.protocol import (
 __all__ = ["PublishResult", "Uploadable", "Uploader", "act", "record_batches_of"]
 
 Uploadable = Any
-"""Rows to publish: a pyarrow table, record batch or record batch reader, a mapping of columns, or anything that speaks
-the Arrow PyCapsule protocol, such as a pandas or polars data frame."""
+"""Rows to publish: a pyarrow table, record batch or record batch reader, a mapping of columns, or an object with the
+Arrow PyCapsule protocol, such as a pandas or polars data frame."""
 
 _SLOW_SECONDS: Final = 5.0
-"""Seconds after which the connection of an upload is kept from being silent."""
+"""Seconds after which an upload keeps its connection alive by calls."""
 _ARRAYS: Final = (pa.Array, pa.ChunkedArray)
 
 
 @public
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """What became of a batch that was published under a publisher's name.
+    """The outcome of a batch that was published under a publisher's name.
 
     Attributes:
-        applied: whether this call has changed the table; False when the batch had been committed before.
-        rows: rows that were applied; 0 for a repetition.
+        applied: whether this call has applied the batch; False when it had been committed before.
+        rows: the number of rows applied; 0 for a repetition.
         last_batch: the publisher's last committed batch of the table now.
 
     """
@@ -68,7 +68,7 @@ class PublishResult:
 def record_batches_of(
     data: Uploadable, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The schema and the rows of ``data``, in batches of a few MiB; a reader is read lazily.
+    """Convert ``data`` to a schema and batches of a few MiB; a reader is read lazily.
 
     Args:
         data: the rows.
@@ -90,22 +90,22 @@ def record_batches_of(
 
 
 class _ChannelCalls(CommitCalls):
-    """The short calls over a client's connection."""
+    """The calls for commits, over a client's connection."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
     def act(self, action: str, body: bytes, doing: str) -> bytes:  # noqa: ARG002  (errors name the address)
-        """The first result of an action."""
+        """Return the body of an action's first result."""
         return act(self._channel, action, body)
 
 
 class Uploader:
-    """Publishes rows for one client: stages them, and commits them once all are there.
+    """Publishes rows for one client: stages all rows, then commits them.
 
-    The server remembers the last batch of each publisher, and takes one that is not beyond it for a repetition. Batches
-    of one name must therefore be committed in order: each concurrent upload has a publisher's name of its own, and
-    names are used again, after successes: whether a failed batch was committed may be unknown.
+    The server remembers the last batch of each publisher, and takes a batch up to that number for a repetition. Batches
+    of one publisher must therefore be committed in order: each concurrent upload uses another publisher's name. A name
+    is used again after a success only, because a failed batch may have been committed.
     """
 
     def __init__(self, channel: Channel, timeout: float) -> None:
@@ -118,7 +118,11 @@ class Uploader:
         self._free: list[tuple[str, int]] = []
 
     def publish(self, target: CommitRequest, data: Uploadable) -> int:
-        """Publish ``data`` to ``target`` (this fills in its publisher, batch, tokens and schema).
+        """Publish ``data``.
+
+        Args:
+            target: the request to commit; its publisher, batch, tokens and schema are filled in here.
+            data: the rows.
 
         Returns:
             The number of rows.
@@ -133,7 +137,11 @@ class Uploader:
         return result.rows
 
     def publish_batch(self, target: CommitRequest, data: Uploadable) -> PublishResult:
-        """Publish ``data`` as the batch of the publisher that ``target`` names (this fills in tokens and schema).
+        """Publish ``data`` as the batch of the publisher that ``target`` names.
+
+        Args:
+            target: the request to commit; its tokens and schema are filled in here.
+            data: the rows.
 
         Raises:
             FencedError, LostBatchesError: the batch cannot be committed.
@@ -150,7 +158,7 @@ class Uploader:
         try:
             result = self._send(target, data)
         except PublishError:
-            # Another process may have committed the batch meanwhile: what is staged for it is dropped then.
+            # Another process may have committed the batch meanwhile; the server then drops the rows staged here.
             found = committed()
             if found is None:
                 raise
@@ -158,14 +166,14 @@ class Uploader:
         return PublishResult(result.committed, result.rows, result.last_batch)
 
     def last_batch(self, publisher: str, table: str, epoch: str | None, *, takeover: bool = False) -> int | None:
-        """The last batch that ``publisher`` committed to ``table``; None when there is none."""
+        """Return the last batch that ``publisher`` committed to ``table``; None for none."""
         return self._calls.last_batch(publisher, table, epoch, takeover=takeover)
 
     def _send(self, target: CommitRequest, data: Uploadable) -> CommitResult:
         """Stage ``data``, and commit it."""
         name = target.table or ""
         if self._channel.login.has_session:
-            self._channel.greet()  # rows may be readable once only, so the session is checked first
+            self._channel.greet()  # renews the session before the rows are read, which may be possible once only
         try:
             schema, batches = record_batches_of(data, self._types_for(name, data))
         except SchemaMismatchError as error:
@@ -179,9 +187,9 @@ class Uploader:
         return self._commit(replace(target, tokens=(staged.token,), schema=schema), staged.rows)
 
     def _types_for(self, name: str, data: Uploadable) -> Mapping[str, pa.DataType] | None:
-        """The types of the table's columns, if ``data`` has Python values and the table exists.
+        """Look up the types for Python values in ``data``; None for a new table.
 
-        Requested each time, because the table may have been replaced.
+        Not cached, because the table may be replaced.
         """
         if not isinstance(data, Mapping) or all(isinstance(column, _ARRAYS) for column in data.values()):
             return None
@@ -191,7 +199,7 @@ class Uploader:
             return None
 
     def _borrow(self) -> tuple[str, int]:
-        """A publisher's name that no other thread uses now, and its next batch number."""
+        """Return a publisher's name that is not in use, and its next batch number."""
         with self._lock:
             if self._free:
                 publisher, batch = self._free.pop()
@@ -230,16 +238,16 @@ class Uploader:
             try:
                 return self._calls.commit(request)
             except UnavailableError:
-                # It may have been committed, and only the answer lost: asking again does nothing a second time.
+                # The answer may be lost after a commit; commits are idempotent.
                 return replace(self._calls.commit(request), committed=True, duplicate=False, rows=rows)
         except BarrageError:
-            with suppress(BarrageError):  # what is staged expires on the server by itself
+            with suppress(BarrageError):  # staged rows expire on the server
                 self._calls.abort(request.tokens)
             raise
 
 
 def act(channel: Channel, action: str, body: bytes) -> bytes:
-    """One action; the body of its first result, or ``{}`` when there is none."""
+    """Do an action; return the body of its first result, or ``{}`` without a result."""
 
     def ask() -> list[flight.Result]:
         with translated(channel.address):

@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from barrage_server.arguments import optional_names
 from barrage_server.engine.types import check_type
 from barrage_server.errors import UnknownColumnError, UnsupportedTypeError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Window
 
-__all__ = ["View", "column_names", "tell_left_out", "unreadable"]
+__all__ = ["View", "tell_left_out", "unreadable"]
 
 logger = logging.getLogger("barrage_server.client")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The requested part, with columns by name; None for all of them."""
+    """The requested part of a table.
+
+    Attributes:
+        positions: the row positions; None for the whole table.
+        reverse: whether positions count from the end of the table.
+        columns: names of the columns; None for all.
+    """
 
     positions: RowSet | None
     reverse: bool
     columns: tuple[str, ...] | None
 
     def moved(self, before: View, window: Window) -> Window | None:
-        """The view with the column numbers of the view ``before``; None if it has others."""
+        """Return the view with the column numbers of ``before``; None if columns differ."""
         if self.columns != before.columns:
             return None
         return Window(window.columns, self.positions, self.reverse and self.positions is not None)
 
     def window(self, schema: pa.Schema, table: str) -> Window:
-        """The view with column numbers. All columns are those that can be read here.
+        """Return the view with column numbers; columns that cannot be read are left out.
 
         Raises:
             UnknownColumnError: a column that the schema lacks.
-            UnsupportedTypeError: a column that cannot be read here.
+            UnsupportedTypeError: a requested column cannot be read here, or no column can.
         """
         numbers = {name: number for number, name in enumerate(schema.names)}
         unfit = unreadable(schema)
@@ -65,7 +69,10 @@ class View:
 
 
 def unreadable(schema: pa.Schema) -> frozenset[int]:
-    """Numbers of the columns whose types no table here can hold, such as Deephaven's ``java.time.Period``."""
+    """Return the numbers of the columns whose types tables cannot hold.
+
+    An example is Deephaven's ``java.time.Period``.
+    """
     return frozenset(number for number, data_type in enumerate(schema.types) if not _is_readable(data_type))
 
 
@@ -82,12 +89,3 @@ def _is_readable(data_type: pa.DataType) -> bool:
     except UnsupportedTypeError:
         return False
     return True
-
-
-def column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Check the columns of a request; None for all.
-
-    Raises:
-        InvalidRequestError: empty, a bare string, or not a list of names.
-    """
-    return optional_names(columns, "columns")

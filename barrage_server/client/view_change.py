@@ -1,4 +1,4 @@
-"""What ``set_viewport`` is given: what to look at next, and what to leave as it is."""
+"""The arguments of ``set_viewport``, as the next view."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from barrage_server.arguments import integer
-from barrage_server.client.view import View, column_names
+from barrage_server.arguments import integer, optional_names
+from barrage_server.client.view import View
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
@@ -35,24 +35,24 @@ def changed_view(
     columns: Sequence[str] | Keep | None,
     reverse: bool | Keep,
 ) -> View:
-    """The view after :meth:`LiveTable.set_viewport` with these arguments.
+    """Return the view after :meth:`LiveTable.set_viewport` with these arguments.
 
     Raises:
-        InvalidRequestError: they make no viewport.
+        InvalidRequestError: the arguments make no viewport.
 
     """
     rows, wanted = _rows_and_columns(viewport, stop, columns)
     return View(
         now.positions if isinstance(rows, Keep) else positions_of(rows),
         now.reverse if isinstance(reverse, Keep) else bool(reverse),
-        now.columns if isinstance(wanted, Keep) else column_names(wanted),
+        now.columns if isinstance(wanted, Keep) else optional_names(wanted, "columns"),
     )
 
 
 def _rows_and_columns(
     viewport: Viewport | Keep | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
 ) -> tuple[Viewport | Keep | int, Sequence[str] | Keep | None]:
-    """Parse the arguments of :meth:`LiveTable.set_viewport`: its second one is a stop, or the columns."""
+    """Parse arguments of which the second one is a stop, or the columns."""
     if isinstance(stop, Keep):
         return viewport, columns
     if isinstance(stop, int | np.integer):

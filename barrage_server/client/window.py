@@ -1,4 +1,4 @@
-"""What users give for a viewport, and the row positions that it means."""
+"""Viewports as users write them, and their row positions."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from barrage_server.rowset import RowSet
 __all__ = ["Viewport", "positions_of"]
 
 Viewport: TypeAlias = range | slice | RowSet | Iterable[int] | None
-"""What users may give for a viewport: ``range(0, 50)`` or ``slice(0, 50)``, which mean the same; positions, as a row
-set or any other collection but a pair; or None for the whole table."""
+"""A viewport as users write it: ``range(0, 50)`` or ``slice(0, 50)``, which mean the same; positions, as a row set or
+any other collection but a pair; or None for the whole table."""
 
 _LAST: Final = (1 << 63) - 1
+_LISTED: Final = 1 << 24
+"""The most single positions in a viewport."""
 _FROM_THE_END: Final = "To count from the end, pass reverse=True: range(0, 50) are the last fifty rows then"
 _ONES: Final = "for single positions pass bs.RowSet.from_keys([...])"
 
 
 def positions_of(viewport: Viewport | int) -> RowSet | None:
-    """The positions of ``viewport`` as a row set; None stays None, for the whole table.
+    """Return the positions of ``viewport`` as a row set; None for the whole table.
 
-    A slice without a stop reaches to the end of the table, also when that moves.
+    A slice without a stop reaches to the end of the table, also when the table grows.
 
     Raises:
         InvalidRequestError: it is not a viewport, has a negative position, runs backwards, or is a pair, which could
@@ -78,9 +80,6 @@ def _of_range(given: range | slice, start: int, stop: int, step: int) -> RowSet:
     if (stop - start) // step >= _LISTED:
         raise InvalidRequestError(f"A viewport of {shown(given)} has more single positions than a request can have.")
     return RowSet.from_keys(np.arange(start, stop, step, dtype=np.int64))
-
-
-_LISTED: Final = 1 << 24  # single positions that a viewport may list
 
 
 def _of_positions(given: Any) -> RowSet:

@@ -1,6 +1,6 @@
-"""Two ordered sets of row keys, combined to a third one, or compared; each way in the form that costs least.
+"""Set operations and comparisons of two key storages, in the fastest form.
 
-A result that has all keys of an argument, and no other, is that argument.
+A result that equals an argument is that argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from barrage_server.rowset._storage import (
 
 
 def union(one: KeyStorage, two: KeyStorage) -> KeyStorage:
-    """The keys in either."""
+    """Return the keys in either."""
     if not two.size or one is two:
         return one
     if not one.size:
@@ -47,7 +47,7 @@ def union(one: KeyStorage, two: KeyStorage) -> KeyStorage:
 
 
 def intersection(one: KeyStorage, two: KeyStorage) -> KeyStorage:
-    """The keys in both."""
+    """Return the keys in both."""
     if one is two:
         return one
     first, last = max(one.first, two.first), min(one.last, two.last)
@@ -69,7 +69,7 @@ def intersection(one: KeyStorage, two: KeyStorage) -> KeyStorage:
 
 
 def difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
-    """The keys of ``one`` that are not in ``two``."""
+    """Return the keys of ``one`` that are not in ``two``."""
     if one is two:
         return NOTHING
     first, last = max(one.first, two.first), min(one.last, two.last)
@@ -96,7 +96,7 @@ def difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
 
 
 def symmetric_difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
-    """The keys in one of the two and not in both."""
+    """Return the keys in one of the two and not in both."""
     if not two.size:
         return one
     if not one.size:
@@ -146,14 +146,14 @@ def is_superset(one: KeyStorage, two: KeyStorage) -> bool:
 
 
 def are_few(*operands: KeyStorage) -> bool:
-    """Whether the keys are few, and not in long ranges: then an operation on their lists is the fastest."""
+    """Whether operations on lists of keys are fastest: few keys, in short ranges."""
     if sum([held.size for held in operands]) > _key_lists.MOST:
         return False
     return all(isinstance(held, KeyList) or (isinstance(held, Ranges) and held.is_short) for held in operands)
 
 
 def within(storage: KeyStorage, first: int, last: int) -> KeyStorage:
-    """The keys within first..last."""
+    """Return the keys within first..last."""
     first, last = max(first, storage.first), min(last, storage.last)
     if first > last:
         return NOTHING
@@ -161,7 +161,7 @@ def within(storage: KeyStorage, first: int, last: int) -> KeyStorage:
 
 
 def _whole_segments(storage: KeyStorage, beside: Segments) -> Segments | None:
-    """Give all keys in segments, to be combined with others; None when that takes more segments than is reasonable."""
+    """Return all keys as segments; None when there would be too many segments."""
     segments = storage.segments()
     if segments is not None:
         return segments
@@ -173,5 +173,5 @@ def _whole_segments(storage: KeyStorage, beside: Segments) -> Segments | None:
 
 
 def _segments_beside(storage: KeyStorage, beside: Segments) -> Segments:
-    """Give the keys in those segments that the others have too."""
+    """Return as segments the keys that can be in segments of ``beside``."""
     return storage.segments() or Segments.from_ranges(*storage.ranges(), beside.numbers)

@@ -1,4 +1,7 @@
-"""Set operations on strictly increasing keys in int64 arrays: for few keys, faster than on their ranges."""
+"""Set operations on few keys, as strictly increasing int64 arrays.
+
+They are faster than operations on ranges.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import numpy as np
 from barrage_server.rowset._ranges import Keys, Mask
 
 MOST: Final = 1 << 13
-"""Keys of both operands up to which their lists are used."""
+"""The most keys, of both operands together, whose lists are used."""
 
 
 def union(*parts: Keys) -> Keys:
-    """Give the keys that any part has, of which there is one at least."""
+    """Return the keys of one or more parts."""
     keys = np.concatenate(parts)
     keys.sort(kind="stable")  # merges sorted runs in linear time
     differs = keys[1:] != keys[:-1]
@@ -21,14 +24,14 @@ def union(*parts: Keys) -> Keys:
 
 
 def intersection(a: Keys, b: Keys) -> Keys:
-    """Give the keys that both have; all of the smaller array itself, if the other has them."""
+    """Return the keys in both; the smaller array itself if it has no others."""
     few, many = (a, b) if a.size <= b.size else (b, a)
     there = _among(few, many)
     return few if there.all() else few[there]
 
 
 def difference(a: Keys, b: Keys) -> Keys:
-    """Give the keys of ``a`` that ``b`` lacks; ``a`` itself, if these are all."""
+    """Return the keys of ``a`` that ``b`` lacks; ``a`` itself if ``b`` lacks all."""
     if b.size > a.size:
         there = _among(a, b)
         return a[~there] if there.any() else a
@@ -42,7 +45,7 @@ def difference(a: Keys, b: Keys) -> Keys:
 
 
 def symmetric_difference(a: Keys, b: Keys) -> Keys:
-    """Give the keys that one of the two has."""
+    """Return the keys in one of the two and not in both."""
     keys = np.concatenate((a, b))
     keys.sort(kind="stable")
     differs = keys[1:] != keys[:-1]

@@ -1,4 +1,4 @@
-"""One segment of scattered keys: a roaring bitmap of their lowest bits."""
+"""One segment of scattered keys, as a roaring bitmap of their lowest bits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyroaring import BitMap
 from barrage_server.rowset._ranges import Keys
 
 BITS: Final = 18
-"""A segment has ``2**BITS`` keys: more, and small changes copy more; fewer, and large sets have more of them."""
+"""A segment covers ``2**BITS`` keys. More make small changes copy more; fewer make large sets have more segments."""
 WIDTH: Final = 1 << BITS
 LAST: Final = WIDTH - 1
 FULL: Final = BitMap(range(WIDTH))
 WALK: Final = 1024
-"""Keys next to each other that are read one by one rather than listed with their segment."""
+"""The most neighbouring keys that are iterated over, rather than listed with their whole segment."""
 
 Part: TypeAlias = Any  # a BitMap; the library has no types
 Parts: TypeAlias = npt.NDArray[np.object_]
@@ -27,47 +27,47 @@ Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
 def union(one: Part, two: Part) -> Part:
-    """Give the keys of either. A part that has all keys is shared, here and below."""
+    """Return the keys in either. Parts with all keys are ``FULL``, here and below."""
     return FULL if one is FULL or two is FULL else one | two
 
 
 def intersection(one: Part, two: Part) -> Part:
-    """Give the keys of both."""
+    """Return the keys in both."""
     return two if one is FULL else one if two is FULL else one & two
 
 
 def difference(one: Part, two: Part) -> Part:
-    """Give the keys of the first that the second lacks."""
+    """Return the keys of the first that the second lacks."""
     return BitMap() if two is FULL else one - two
 
 
 def search(listed: Lows, wanted: Keys) -> Integers:
-    """Give for each of ``wanted`` how many of ``listed``, which is sorted, lie below it."""
+    """Return for each of ``wanted`` how many of the sorted ``listed`` are below it."""
     return listed.searchsorted(wanted.astype(np.uint32), "left")
 
 
 def take(listed: Lows, positions: Keys) -> Integers:
-    """Give the key at each position."""
+    """Return the key at each position."""
     return listed[positions]
 
 
 def rank(part: Part, low: int) -> int:
-    """Give how many keys lie strictly below ``low``."""
+    """Return how many keys are strictly below ``low``."""
     return int(part.rank(low - 1)) if low else 0
 
 
 def find(part: Part, low: int) -> int:
-    """Give the position of ``low``, -1 when it is missing."""
+    """Return the position of ``low``; -1 when it is missing."""
     return int(part.rank(low)) - 1 if low in part else -1
 
 
 def list_keys(part: Part) -> Lows:
-    """Give all keys (uint32, increasing)."""
+    """Return all keys (uint32, increasing)."""
     return np.frombuffer(part.to_array(), np.uint32)
 
 
 def window(part: Part, begin: int, stop: int) -> Keys:
-    """Give the keys of a part at positions begin..stop-1."""
+    """Return the keys of a part at positions begin..stop-1."""
     count = stop - begin
     if count > WALK:
         return list_keys(part)[begin:stop].astype(np.int64)
@@ -75,14 +75,14 @@ def window(part: Part, begin: int, stop: int) -> Keys:
 
 
 def of_keys(lows: Lows) -> Part:
-    """Give the part that has these keys, which increase."""
+    """Return the part with these increasing keys."""
     buffer = array("I")
     buffer.frombytes(lows.tobytes())
     return BitMap(buffer)
 
 
 def of_ranges(starts: Keys, ends: Keys) -> Part:
-    """Give the part that has these ranges: lowest bits of their first and last keys, increasing."""
+    """Return the part with these ranges, given by the lowest bits of their keys."""
     if starts.size == 1:
         return BitMap(range(int(starts[0]), int(ends[0]) + 1))
     part = BitMap()
@@ -92,11 +92,14 @@ def of_ranges(starts: Keys, ends: Keys) -> Part:
 
 
 def sizes(parts: Parts) -> Keys:
-    """Give the number of keys of each part."""
+    """Return the number of keys of each part."""
     return np.fromiter(map(len, parts), np.int64, parts.size)
 
 
 def find_in(listed: Integers, wanted: Keys) -> Keys:
-    """Give the place of each of ``wanted`` in ``listed``, which is sorted and not empty; -1 for a missing one."""
+    """Return the index of each of ``wanted`` in the sorted ``listed``; -1 if missing.
+
+    ``listed`` is not empty.
+    """
     index = listed.searchsorted(wanted.astype(listed.dtype, copy=False), "left")
     return np.where(listed[np.minimum(index, listed.size - 1)] == wanted, index, -1)

@@ -1,8 +1,7 @@
-"""Arithmetic of sorted, disjoint, non-adjacent ranges of row keys held as two int64 arrays.
+"""Arithmetic of range lists: sorted, disjoint, non-adjacent ranges of row keys.
 
-A *range list* is a pair ``(starts, ends)`` of equal length: ``starts[i] <= ends[i]`` and ``ends[i] + 1 < starts[i +
-1]``. Every function takes and returns such pairs, visits no range in Python, and never adds 1 to a key that may be
-``MAX_KEY``.
+A *range list* is a pair of int64 arrays ``(starts, ends)`` of equal length, with ``starts[i] <= ends[i]`` and
+``ends[i] + 1 < starts[i + 1]``. No function visits ranges in Python, or adds 1 to a key that may be ``MAX_KEY``.
 """
 
 from __future__ import annotations
@@ -26,9 +25,11 @@ NO_RANGES: Final[RangeList] = (NO_KEYS, NO_KEYS)
 
 
 def as_keys(values: npt.ArrayLike) -> Keys:
-    """Give ``values`` as a one-dimensional int64 array (the same one when it is that).
+    """Return ``values`` as a one-dimensional int64 array, converted if needed.
 
-    RowSetError when they are not integers.
+    Raises:
+        RowSetError: they are not integers of one dimension.
+
     """
     array = np.asarray(values)
     if array.ndim != 1:
@@ -45,12 +46,12 @@ def as_keys(values: npt.ArrayLike) -> Keys:
 
 
 def count_in(keys: Keys) -> int:
-    """Give the number of ranges that make up strictly increasing ``keys``."""
+    """Return the number of ranges that make up strictly increasing ``keys``."""
     return int(np.count_nonzero(keys[1:] - keys[:-1] != 1)) + min(1, keys.size)
 
 
 def compress(keys: Keys) -> RangeList:
-    """Give the ranges that make up strictly increasing ``keys``."""
+    """Return the ranges that make up strictly increasing ``keys``."""
     if not keys.size:
         return NO_RANGES
     breaks = np.flatnonzero(np.diff(keys) != 1)
@@ -64,7 +65,7 @@ def compress(keys: Keys) -> RangeList:
 
 
 def expand(starts: Keys, ends: Keys) -> Keys:
-    """Give every key of the ranges, in order. The caller answers for there being room for them."""
+    """Return all keys of the ranges, in order; the caller bounds their number."""
     lengths = ends - starts + 1
     if starts.size == 1:
         return np.arange(int(starts[0]), int(starts[0]) + int(lengths[0]), dtype=np.int64)
@@ -79,7 +80,7 @@ def expand(starts: Keys, ends: Keys) -> Keys:
 
 
 def offsets_of(starts: Keys, ends: Keys) -> Keys:
-    """Give the position of each range's first key and, at the end, the number of all keys."""
+    """Return the position of the first key of each range, then the number of keys."""
     offsets = np.empty(starts.size + 1, np.int64)
     offsets[0] = 0
     np.cumsum(ends - starts + 1, out=offsets[1:])
@@ -87,7 +88,7 @@ def offsets_of(starts: Keys, ends: Keys) -> Keys:
 
 
 def join_adjacent(starts: Keys, ends: Keys) -> RangeList:
-    """Merge ranges that touch; the input is sorted and disjoint, but may hold neighbours without a gap."""
+    """Merge ranges that touch, of sorted and disjoint ranges."""
     if starts.size < 2:
         return starts, ends
     gap = starts[1:] - 1 != ends[:-1]
@@ -97,7 +98,7 @@ def join_adjacent(starts: Keys, ends: Keys) -> RangeList:
 
 
 def merge(starts: Keys, ends: Keys) -> RangeList:
-    """Give the union of ranges in any order, overlapping or not."""
+    """Return the union of ranges in any order, overlapping or not."""
     if starts.size < 2:
         return starts, ends
     order = np.argsort(starts, kind="stable")  # merges presorted runs in linear time
@@ -112,19 +113,23 @@ def _union(a: RangeList, b: RangeList) -> RangeList:
 
 
 def symmetric_difference(a: RangeList, b: RangeList) -> RangeList:
-    """Give the keys that are in one of two lists of ranges, neither of which has ranges that touch."""
-    edges = np.concatenate((a[0], a[1] + 1, b[0], b[1] + 1)).view(np.uint64)  # 2**63 follows the largest key
+    """Return the keys in one of two range lists and not in both."""
+    edges = np.concatenate((a[0], a[1] + 1, b[0], b[1] + 1)).view(np.uint64)  # MAX_KEY + 1 is 2**63 as uint64
     edges.sort()
-    twice = np.flatnonzero(edges[1:] == edges[:-1])  # where both begin or end, or one begins and the other ends
+    twice = np.flatnonzero(edges[1:] == edges[:-1])  # both begin or end here, or one begins and the other ends
     if twice.size:
         edges = np.delete(edges, np.concatenate((twice, twice + 1)))
     return edges[::2].view(np.int64), (edges[1::2] - np.uint64(1)).view(np.int64)
 
 
 def overlaps(a: RangeList, b: RangeList) -> tuple[Keys, Keys, Keys, Keys]:
-    """Give ``(starts, ends, index in a, index in b)`` of each overlap of a range of ``a`` with one of ``b``.
+    """Return the overlaps of the ranges of ``a`` with the ranges of ``b``.
 
-    Neighbours in the answer may touch (when ``a`` or ``b`` is a list of adjacent pieces).
+    ``a`` and ``b`` may have ranges that touch, and then so may the result.
+
+    Returns:
+        ``(starts, ends, index in a, index in b)``.
+
     """
     if a[0].size > b[0].size:
         starts, ends, in_b, in_a = overlaps(b, a)
@@ -137,7 +142,7 @@ def overlaps(a: RangeList, b: RangeList) -> tuple[Keys, Keys, Keys, Keys]:
 
 
 def complement(starts: Keys, ends: Keys) -> RangeList:
-    """Give the keys of 0..MAX_KEY that are in none of the ranges, which here may touch each other."""
+    """Return the keys of 0..MAX_KEY in none of the ranges, which may touch."""
     starts, ends = join_adjacent(starts, ends)
     if not starts.size:
         return np.zeros(1, np.int64), np.full(1, MAX_KEY, np.int64)
@@ -149,7 +154,7 @@ def complement(starts: Keys, ends: Keys) -> RangeList:
 
 
 def intersection(a: RangeList, b: RangeList) -> RangeList:
-    """Give the keys that both have."""
+    """Return the keys in both."""
     starts, ends, _, _ = overlaps(a, b)
     return starts, ends
 
@@ -159,7 +164,7 @@ def _difference(a: RangeList, b: RangeList) -> RangeList:
 
 
 def _in_window(a: RangeList, b: RangeList, operation: Callable[[RangeList, RangeList], RangeList]) -> RangeList:
-    """Apply an operation that changes ``a`` only within the hull of ``b``, and copy what lies outside of it."""
+    """Apply ``operation`` to ``a`` within the hull of ``b``, and copy the rest."""
     low = int(np.searchsorted(a[1], max(int(b[0][0]) - 1, 0), "left"))
     high = int(np.searchsorted(a[0], min(int(b[1][-1]), MAX_KEY - 1) + 1, "right"))
     if high < low:
@@ -171,19 +176,22 @@ def _in_window(a: RangeList, b: RangeList, operation: Callable[[RangeList, Range
 
 
 def union(a: RangeList, b: RangeList) -> RangeList:
-    """Give the keys that either has; the larger side is copied, not sorted, outside the hull of the smaller one."""
+    """Return the keys in either.
+
+    The larger list is copied, not sorted, outside the hull of the smaller one.
+    """
     if a[0].size < b[0].size:
         a, b = b, a
     return _in_window(a, b, _union) if b[0].size else a
 
 
 def difference(a: RangeList, b: RangeList) -> RangeList:
-    """Give the keys of ``a`` that ``b`` lacks."""
+    """Return the keys of ``a`` that ``b`` lacks."""
     return _in_window(a, b, _difference) if b[0].size and a[0].size else a
 
 
 def count_below(ranges: RangeList, offsets: Keys, keys: Keys) -> Keys:
-    """Give the number of keys in the ranges that lie strictly below each of ``keys`` (which may be in any order)."""
+    """Return for each of ``keys``, in any order, how many keys are strictly below it."""
     starts, ends = ranges
     index = np.searchsorted(starts, keys, "left") - 1  # the last range that starts below the key
     inside = np.minimum(keys - 1, ends[index]) - starts[index] + 1
@@ -191,19 +199,19 @@ def count_below(ranges: RangeList, offsets: Keys, keys: Keys) -> Keys:
 
 
 def holds(ranges: RangeList, keys: Keys) -> Mask:
-    """Tell for each key whether it is in one of the ranges."""
+    """Return for each key whether it is in one of the ranges."""
     index = np.searchsorted(ranges[0], keys, "right") - 1
     return (index >= 0) & (keys <= ranges[1][index])
 
 
 def at(ranges: RangeList, offsets: Keys, positions: Keys) -> Keys:
-    """Give the key at each position; positions are within 0..size-1."""
+    """Return the key at each position; positions are within 0..size-1."""
     index = np.searchsorted(offsets, positions, "right") - 1
     return ranges[0][index] + (positions - offsets[index])
 
 
 def blocks(starts: Keys, ends: Keys, bits: int) -> int:
-    """Give how many aligned blocks of ``2**bits`` keys the ranges touch."""
+    """Return the number of aligned blocks of ``2**bits`` keys that the ranges touch."""
     if not starts.size:
         return 0
     first, last = starts >> bits, ends >> bits

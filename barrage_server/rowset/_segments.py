@@ -1,11 +1,11 @@
-"""Scattered keys in segments, which sets share: aligned blocks of ``2**18`` keys, each a roaring bitmap.
+"""Segments of scattered keys: aligned blocks of ``2**18``, as roaring bitmaps.
 
-A set operation makes the segments anew in which both sets have keys, and takes over the others, so that a small change
-of a large set costs what the small one touches. The number of keys before each segment is known: positions are found
-by looking into one segment, not by counting from the first key.
+A set operation makes only the segments in which both sets have keys, and shares the others, so that a small change of a
+large set costs the segments that it touches. The number of keys before each segment is known, so that a position is
+found within one segment.
 
-Measured with pyroaring 1.2: a bitmap of a few keys takes 1.5 µs to make, one of a range 1 µs, many keys 13 ns each. A
-segment with all its keys listed takes 3 to 20 µs, a rank or an index 3 µs where blocks of 65536 keys are dense and
+Measured with pyroaring 1.2: making a bitmap of a few keys takes 1.5 µs, of a range 1 µs, of many keys 13 ns each.
+Listing the keys of a segment takes 3 to 20 µs. A rank or an index takes 3 µs where blocks of 65536 keys are dense, and
 0.15 µs where they have at most 4096 keys.
 """
 
@@ -22,18 +22,18 @@ from barrage_server.rowset import _part, _ranges
 from barrage_server.rowset._part import BITS, FULL, LAST, WALK, WIDTH, Integers, Lows, Part, Parts
 from barrage_server.rowset._ranges import NO_KEYS, Keys, Mask, RangeList
 
-_RUN: Final = 5  # mean length of ranges from which adding each costs less than listing their keys
-_BY_HAND: Final = 32  # ranges up to which plain Python is faster than arrays
-_FEW: Final = 4  # look-ups for which the same is true
-_FEW_LOOK_UPS: Final = 16  # look-ups that are made one by one, whatever they cost
-_DENSE: Final = 1 << 14  # keys of a segment from which its containers are probably bitsets
+_RUN: Final = 5  # least mean length of ranges for which adding ranges is faster than listing keys
+_BY_HAND: Final = 32  # most ranges for which plain Python is faster than arrays
+_FEW: Final = 4  # most look-ups for which plain Python is faster than arrays
+_FEW_LOOK_UPS: Final = 16  # most look-ups that are always made one by one
+_DENSE: Final = 1 << 14  # least keys of a segment whose containers are probably bitsets
 
 
 class Segments:
-    """Some row keys, immutable; at least one, but in the result of an operation.
+    """Immutable row keys; only results of operations may be empty.
 
     Attributes:
-        numbers: of the segments that have keys: what their keys have above the lowest bits (int64, increasing).
+        numbers: the upper bits of the keys of each segment that has keys (int64, increasing).
         parts: the lowest bits of the keys of each segment, as an array of bitmaps, none of which is empty.
         offsets: the number of keys before each segment and, at the end, the number of all keys (int64).
 
@@ -42,7 +42,7 @@ class Segments:
     __slots__ = ("numbers", "offsets", "parts")
 
     def __init__(self, numbers: Keys, parts: Parts, counts: Keys) -> None:
-        """Take the segments that have keys, of which ``counts`` says how many."""
+        """Keep the segments with keys, of which ``counts`` has the numbers."""
         if not counts.all():
             kept = np.flatnonzero(counts)
             numbers, parts, counts = numbers[kept], parts[kept], counts[kept]
@@ -57,7 +57,7 @@ class Segments:
 
     @classmethod
     def from_keys(cls, keys: Keys) -> Segments:
-        """Give the segments of strictly increasing keys."""
+        """Return the segments of strictly increasing keys."""
         numbers = keys >> BITS
         edges = _edges(numbers)
         lows = (keys & LAST).astype(np.uint32)
@@ -65,7 +65,14 @@ class Segments:
 
     @classmethod
     def from_ranges(cls, starts: Keys, ends: Keys, within: Keys | None = None) -> Segments:
-        """Give the segments of ranges; of many, only those of the numbers ``within`` (increasing), if given."""
+        """Return the segments of ranges.
+
+        Args:
+            starts: first keys.
+            ends: last keys.
+            within: increasing numbers of segments; others may be left out.
+
+        """
         counts = (ends >> BITS) - (starts >> BITS) + 1
         if int(counts.sum()) <= _BY_HAND:
             return cls._by_hand(starts.tolist(), ends.tolist())
@@ -118,22 +125,22 @@ class Segments:
         return (int(self.numbers[-1]) << BITS) + int(self.parts[-1].max())
 
     def keys(self) -> Keys:
-        """All keys, as a fresh array."""
+        """Return all keys, as a new array."""
         keys = np.empty(self.size, np.int64)
         for number, part, (begin, stop) in zip(self.numbers.tolist(), self.parts, _pairs(self.offsets), strict=True):
             np.add(_part.list_keys(part), np.int64(number << BITS), out=keys[begin:stop])
         return keys
 
     def ranges(self) -> RangeList:
-        """The ranges; keys within long ones are never listed."""
+        """Return the ranges; keys within long ranges are never listed."""
         starts = Segments._of(self.numbers, (part - part.shift(1) for part in self.parts))
         ends = Segments._of(self.numbers, (part - part.shift(-1) for part in self.parts))
         first, last, edges = starts.keys(), ends.keys(), starts.offsets[1:-1]
-        joined = edges[first[edges] - 1 == last[edges - 1]]  # ranges go on in the next segment
+        joined = edges[first[edges] - 1 == last[edges - 1]]  # ranges that continue in the next segment
         return (np.delete(first, joined), np.delete(last, joined - 1)) if joined.size else (first, last)
 
     def range_count(self) -> int:
-        """The number of ranges: of keys whose predecessor is missing."""
+        """Return the number of ranges, which is that of keys without a predecessor."""
         parts = self.parts
         adjacent = np.flatnonzero(np.diff(self.numbers) == 1).tolist()
         joined = sum(LAST in parts[place] and 0 in parts[place + 1] for place in adjacent)
@@ -150,7 +157,7 @@ class Segments:
     # -- set operations -----------------------------------------------------------------------------------------------
 
     def _common(self, other: Segments) -> tuple[Keys, Keys]:
-        """Give where the segments are that both have, here and there."""
+        """Return the places of the common segments, here and in ``other``."""
         if other.numbers.size > self.numbers.size:
             theirs, mine = other._common(self)
             return mine, theirs
@@ -161,7 +168,7 @@ class Segments:
         return place[theirs], theirs
 
     def _replaced(self, places: Keys, parts: Iterable[Part]) -> tuple[Parts, Keys]:
-        """Give the parts, with others at some places, and the number of keys of each."""
+        """Return all parts, with ``parts`` at ``places``, and the number of keys of each."""
         made = np.fromiter(parts, np.object_, places.size)
         all_parts, counts = self.parts.copy(), np.diff(self.offsets)
         all_parts[places], counts[places] = made, _part.sizes(made)
@@ -197,7 +204,7 @@ class Segments:
         return (self - other) | (other - self)
 
     def toggled(self, keys: Keys) -> Segments:
-        """Give the symmetric difference with few strictly increasing keys, at least one."""
+        """Return the symmetric difference with a few strictly increasing keys."""
         numbers = keys >> BITS
         edges = [0, keys.size] if numbers[0] == numbers[-1] else _edges(numbers).tolist()
         lows = (keys & LAST).tolist()
@@ -211,17 +218,17 @@ class Segments:
         return Segments(self.numbers, parts, counts)
 
     def _place(self, number: int) -> int | None:
-        """Give the place of a segment; None when there is no such segment."""
+        """Return the place of a segment; None when it has no keys."""
         place = int(self.numbers.searchsorted(number))
         return place if place < self.numbers.size and self.numbers[place] == number else None
 
     def is_disjoint(self, other: Segments) -> bool:
-        """Tell whether no key is in both."""
+        """Whether no key is in both."""
         mine, theirs = self._common(other)
         return all(one.isdisjoint(two) for one, two in zip(self.parts[mine], other.parts[theirs], strict=True))
 
     def is_superset(self, other: Segments) -> bool:
-        """Tell whether every key of ``other`` is here."""
+        """Whether all keys of ``other`` are here."""
         mine, theirs = self._common(other)
         return theirs.size == other.numbers.size and all(
             one is two or one.issuperset(two) for one, two in zip(self.parts[mine], other.parts, strict=True)
@@ -230,7 +237,7 @@ class Segments:
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def restrict(self, first: int, last: int) -> Segments:
-        """Give the keys within first..last."""
+        """Return the keys within first..last."""
         low, high = self.numbers.searchsorted([first >> BITS, (last >> BITS) + 1]).tolist()
         numbers, parts, counts = (
             self.numbers[low:high],
@@ -244,7 +251,7 @@ class Segments:
         return Segments(numbers, parts, counts)
 
     def shift(self, delta: int) -> Segments:
-        """Give every key plus ``delta``; whole segments are kept when it is a multiple of their width."""
+        """Return each key plus ``delta``; a multiple of the width shares the parts."""
         numbers, rest = self.numbers + (delta >> BITS), delta & LAST
         if not rest:
             return Segments(numbers, self.parts, np.diff(self.offsets))
@@ -261,12 +268,12 @@ class Segments:
     # -- positions ----------------------------------------------------------------------------------------------------
 
     def at(self, position: int) -> int:
-        """Give the key at a position."""
+        """Return the key at a position."""
         place = int(self.offsets.searchsorted(position, "right")) - 1
         return (int(self.numbers[place]) << BITS) + int(self.parts[place][position - int(self.offsets[place])])
 
     def window(self, start: int, stop: int) -> Keys:
-        """Give the keys at positions start..stop-1, which are at least one."""
+        """Return the keys at one or more positions start..stop-1."""
         found = []
         place = int(self.offsets.searchsorted(start, "right")) - 1
         while start < stop:
@@ -277,13 +284,13 @@ class Segments:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def select(self, positions: Keys) -> Keys:
-        """Give the key at each position."""
+        """Return the key at each position."""
         place = self.offsets.searchsorted(positions, "right") - 1
         lows = self._look_up(place, positions - self.offsets[place], BitMap.__getitem__, _part.take)
         return lows + (self.numbers[place] << BITS)
 
     def rank(self, keys: Keys) -> Keys:
-        """Give for each key how many keys lie strictly below it."""
+        """Return for each key how many keys are strictly below it."""
         if keys.size <= _FEW:
             return np.array([self._rank(key) for key in keys.tolist()], np.int64)
         place, here = self._places(keys)
@@ -292,7 +299,7 @@ class Segments:
         return ranks
 
     def find(self, keys: Keys) -> Keys:
-        """Give the position of each key, -1 for one that is missing."""
+        """Return the position of each key; -1 for a missing one."""
         if keys.size <= _FEW:
             return np.array([self._rank(key) if self.holds(key) else -1 for key in keys.tolist()], np.int64)
         place, here = self._places(keys)
@@ -310,17 +317,17 @@ class Segments:
         return before + _part.rank(self.parts[place], key & LAST)
 
     def holds(self, key: int) -> bool:
-        """Tell whether a key is there."""
+        """Whether a key is here."""
         place = int(self.numbers.searchsorted(key >> BITS))
         return place < self.numbers.size and int(self.numbers[place]) == key >> BITS and key & LAST in self.parts[place]
 
     def contains(self, keys: Keys) -> Mask:
-        """Tell for each key whether it is there."""
+        """Return for each key whether it is here."""
         if keys.size > max(WALK, self.size // 64):
             return self.find(keys) >= 0
         if keys.size <= _BY_HAND:
             numbers = keys >> BITS
-            if (numbers == numbers[0]).all():  # all are in one segment, or none is
+            if (numbers == numbers[0]).all():  # all keys belong to one segment
                 here = self._place(int(numbers[0]))
                 part = BitMap() if here is None else self.parts[here]
                 return np.array([low in part for low in (keys & LAST).tolist()], np.bool_)
@@ -331,7 +338,12 @@ class Segments:
         return found
 
     def _places(self, keys: Keys) -> tuple[Keys, Keys]:
-        """Give for each key the place of its segment, or of the next that there is, and which of them have one."""
+        """Return the place of the segment of each key, or of the next one.
+
+        Returns:
+            The places, and the indices of the keys that have a segment.
+
+        """
         numbers = keys >> BITS
         place = self.numbers.searchsorted(numbers)
         return place, np.flatnonzero(self.numbers[np.minimum(place, self.numbers.size - 1)] == numbers)
@@ -343,19 +355,19 @@ class Segments:
         one: Callable[[Part, int], int],
         many: Callable[[Lows, Keys], Integers],
     ) -> Integers:
-        """Look each of ``wanted`` up in the part at its place.
+        """Look up each of ``wanted`` in the part at its place.
 
         Args:
-            places: of parts.
+            places: places of parts.
             wanted: low bits of keys, or positions within the part.
-            one: looks one up in a part.
-            many: looks some up in the list of the keys of a part.
+            one: looks up one of ``wanted`` in a part.
+            many: looks up some of ``wanted`` in the listed keys of a part.
 
         """
         if places.size <= _FEW_LOOK_UPS:
             return np.array(list(map(one, self.parts[places].tolist(), wanted.tolist())), np.int64)
         if (places == places[0]).all() and _is_listed(wanted.size, len(self.parts[places[0]])):
-            return many(_part.list_keys(self.parts[places[0]]), wanted)  # a viewport is mostly in one segment
+            return many(_part.list_keys(self.parts[places[0]]), wanted)  # the usual case for a viewport
         found = np.empty(places.size, np.int64)
         counts = np.bincount(places, minlength=self.numbers.size)
         is_listed = _is_listed(counts, np.diff(self.offsets))[places]
@@ -370,12 +382,12 @@ class Segments:
 
 
 def _is_listed(lookups: Any, size: Any) -> Any:
-    """Tell whether to list the ``size`` keys of a part, because that costs less time than its single look-ups do."""
+    """Whether listing the ``size`` keys of a part costs less than single look-ups."""
     return lookups * np.where(size > _DENSE, 3000, 150) > 8000 + size // 8
 
 
 def _edges(numbers: Keys) -> Keys:
-    """Give where runs of equal numbers begin and, at the end, how many numbers there are."""
+    """Return where runs of equal numbers begin, then the number of numbers."""
     if not numbers.size:
         return np.zeros(1, np.int64)
     return np.concatenate(([0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, [numbers.size]))

@@ -1,10 +1,12 @@
-"""How an ordered set of row keys is held: four classes, which differ in speed alone, and the choice between them.
+"""The four storages of an ordered set of row keys, and the choice between them.
 
-- ``Span``: one range, or no key. Contiguous keys are always held so.
+They differ in speed only.
+
+- ``Span``: one range, or no key. Contiguous keys are always a ``Span``.
 - ``Ranges``: two int64 arrays.
 - ``Segmented``: bitmaps of aligned segments, for scattered keys.
 - ``KeyList``: the sorted keys that a set was made from. Most sets of scattered keys are only listed, sent and dropped,
-  so that a ``KeyList`` becomes ranges or segments no sooner than a set operation asks for them.
+  so that a ``KeyList`` is converted to ranges or segments only when a set operation needs them.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ from barrage_server.rowset._ranges import Keys, Mask, RangeList
 from barrage_server.rowset._segments import Segments
 
 RANGES_ALWAYS: Final = 4096
-"""Up to this many ranges, two arrays are never slower than segments by more than microseconds."""
+"""The most ranges for which two arrays are at most microseconds slower than segments."""
 RANGES_PER_SEGMENT: Final = 128
-"""Ranges per segment from which segments cost less than two arrays."""
+"""The least ranges per segment for which segments cost less than two arrays."""
 FEW_KEYS: Final = 1024
-"""Up to this many keys, looking each up in segments costs less than making segments of them, or cutting them out."""
-_LISTED_ALWAYS: Final = 32  # keys up to which their ranges do not matter
-_CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
-_SHORT: Final = 8  # keys per range up to which set operations on few keys list them
-_LISTABLE: Final = 1 << 36  # keys
-_PART_BYTES: Final = 32 << 10  # of a dense segment
+"""The most keys for which look-ups in segments cost less than making or cutting segments."""
+_LISTED_ALWAYS: Final = 32  # most keys that are listed whatever their ranges
+_CACHED: Final = 1 << 17  # greatest length of a derived array that is kept (1 MiB)
+_SHORT: Final = 8  # most keys per range for which set operations on few keys list them
+_LISTABLE: Final = 1 << 36  # most keys that are listed
+_PART_BYTES: Final = 32 << 10  # bytes of a dense segment
 
 
 def _own(keys: Keys) -> Keys:
-    """``keys``, copied if they are a small part of a larger array, which they would keep in memory."""
+    """Copy ``keys`` if they would keep a much larger array in memory."""
     base = keys.base
     return keys if base is None or getattr(base, "nbytes", 1 << 62) <= 2 * keys.nbytes else keys.copy()
 
@@ -106,7 +108,7 @@ class Span(KeyStorage):
 
 
 class Ranges(KeyStorage):
-    """Sorted ranges as two arrays, which must not be written to any more."""
+    """Sorted ranges as two arrays, which become read-only."""
 
     __slots__ = ("_keys", "_offsets", "_ranges")
 
@@ -125,7 +127,7 @@ class Ranges(KeyStorage):
 
     @property
     def is_short(self) -> bool:
-        """Whether ranges are so short that an operation on the keys costs less than one on the ranges."""
+        """Whether ranges are so short that operations on keys cost less."""
         return self.size <= _SHORT * self._ranges[0].size
 
     def packed(self) -> KeyStorage:
@@ -146,7 +148,7 @@ class Ranges(KeyStorage):
         return keys
 
     def _positions(self) -> Keys:
-        """The position of each range's first key, and the number of all keys."""
+        """Return the position of the first key of each range, then the number of keys."""
         offsets = self._offsets
         if offsets is None:
             offsets = self._offsets = _ranges.offsets_of(*self._ranges)
@@ -209,13 +211,13 @@ class Ranges(KeyStorage):
 
 
 class KeyList(KeyStorage):
-    """The keys themselves, in an array that must not be written to any more, and what they are in set operations.
+    """The keys in an array, with ranges or segments for set operations.
 
     Args:
-        keys: at least one, strictly increasing.
+        keys: one or more keys, strictly increasing; the array becomes read-only.
         count: the number of ranges; 0 when it is not known yet.
-        settled: the same keys as ranges or segments; None when that is not made yet.
-        is_dense: whether they are to be segments, rather than ranges; None when that is not known yet.
+        settled: the same keys as ranges or segments; None when they are not made yet.
+        is_dense: whether set operations use segments rather than ranges; None when it is not known yet.
 
     """
 
@@ -239,7 +241,7 @@ class KeyList(KeyStorage):
         return KeyList(_own(self._keys), self._count, is_dense=self._is_dense)
 
     def settled(self) -> KeyStorage:
-        """The same keys as ranges or segments."""
+        """Return the same keys as ranges or segments."""
         settled = self._settled
         if settled is None:
             is_dense = self._settles_dense()
@@ -248,7 +250,7 @@ class KeyList(KeyStorage):
         return settled
 
     def _settles_dense(self) -> bool:
-        """Whether they become segments."""
+        """Whether set operations use segments."""
         if self._is_dense is None:
             self._is_dense = _is_dense(self._keys, self.range_count())
         return self._is_dense
@@ -401,7 +403,7 @@ class Segmented(KeyStorage):
         if keys.is_scattered:
             found = self.find(keys.keys())
             return None if (found < 0).any() else of_keys(found)
-        starts, ends = keys.ranges()  # their edges say it all
+        starts, ends = keys.ranges()  # positions of the edges tell whether all keys between are present
         first, last = self.find(starts), self.find(ends)
         if (first < 0).any() or (last - first != ends - starts).any():
             return None
@@ -415,7 +417,7 @@ NOTHING: Final = Span(0, -1)
 
 
 def of_keys(keys: Keys) -> KeyStorage:
-    """Choose the form for strictly increasing keys, whose array stays the caller's."""
+    """Choose the storage of strictly increasing keys, whose array is not taken over."""
     if not keys.size:
         return NOTHING
     first, last = int(keys[0]), int(keys[-1])
@@ -432,7 +434,7 @@ def of_keys(keys: Keys) -> KeyStorage:
 
 
 def of_ranges(starts: Keys, ends: Keys) -> KeyStorage:
-    """Choose the form for ranges that are sorted, disjoint and do not touch; their arrays are taken over."""
+    """Choose the storage of a range list, whose arrays become read-only."""
     count = starts.size
     if count == 0:
         return NOTHING
@@ -447,7 +449,7 @@ def of_ranges(starts: Keys, ends: Keys) -> KeyStorage:
 
 
 def of_segments(segments: Segments) -> KeyStorage:
-    """Choose the form for the result of an operation on segments; keys are listed for small ones only."""
+    """Choose the storage of the result of an operation on segments."""
     size = segments.size
     if size == 0:
         return NOTHING
@@ -458,14 +460,14 @@ def of_segments(segments: Segments) -> KeyStorage:
 
 
 def listed(storage: KeyStorage) -> KeyStorage:
-    """Keep the keys of segments beside them, if they are few, for look-ups; any other form stays what it is."""
+    """List the keys of small segments beside the segments, for look-ups."""
     if isinstance(storage, Segmented) and storage.size <= _CACHED:
         return KeyList(storage.keys(), settled=storage)
     return storage
 
 
 def _is_dense(keys: Keys, count: int) -> bool:
-    """Whether segments pay for keys that form ``count`` ranges."""
+    """Whether segments cost less for keys of ``count`` ranges."""
     if count <= RANGES_ALWAYS:
         return False
     numbers = keys >> BITS
@@ -473,7 +475,7 @@ def _is_dense(keys: Keys, count: int) -> bool:
 
 
 def _part_of(keys: Keys) -> KeyStorage:
-    """Give some keys next to each other of a ``KeyList``."""
+    """Choose the storage of neighbouring keys of a ``KeyList``."""
     if not keys.size:
         return NOTHING
     first, last = int(keys[0]), int(keys[-1])

@@ -1,6 +1,7 @@
-"""The signed values of a row set as commands: the writing half of :mod:`barrage_server.rowset.codec`.
+"""Encoding of row sets; :mod:`barrage_server.rowset.codec` describes the format.
 
-There is one way for a few values, and one for many at once; they give the same bytes.
+Keys become signed values, and these become commands. A few values are written by plain Python, many by arrays, with the
+same bytes.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ WIDTHS: Final = {4: 1, 1: 2, 2: 4, 3: 8}  # bytes of a value, by the low three b
 TYPES: Final = {width: code for code, width in WIDTHS.items()}
 
 BY_HAND: Final = 48
-"""Up to this many values, plain Python is faster than arrays."""
+"""The most values for which plain Python is faster than arrays."""
 
 _OFFSETS: Final = {width: bytes((OFFSET | code,)) for width, code in TYPES.items()}
 _END_BYTE: Final = bytes((END,))
-_LARGE: Final = 32767  # the magnitude from which a value is an OFFSET of its own
-_BYTES_APART: Final = 4  # bytes in sequence that justify interrupting an array of shorts
-_LONG_GROUP: Final = 256  # average values per group from which groups are written one by one
-_BLOCK: Final = 1 << 15  # values laid out at a time, so that temporary arrays stay in the caches
+_LARGE: Final = 32767  # least magnitude of a value that is a separate OFFSET
+_BYTES_APART: Final = 4  # least successive bytes that interrupt an array of shorts
+_LONG_GROUP: Final = 256  # least mean of values per group for which groups are written one by one
+_BLOCK: Final = 1 << 15  # values laid out at a time, so that temporary arrays stay in the processor's caches
 
 _TYPE_OF_WIDTH: Final = np.array([0, 4, 1, 0, 2, 0, 0, 0, 3], np.uint8)
-# The commands of groups: of shorts, of bytes, of one short, of one byte; the last four, of one large value. The type
-# is that of the count, which takes a byte in the first table and is to be added in the second, or of the one value.
+# The commands of groups: of shorts, of bytes, of one short, of one byte; in the second table also of one large value.
+# The type is that of the count, or of the only value. Counts take a byte in the first table; in the second the type is
+# added later.
 _COMMANDS: Final = np.array([SHORT_ARRAY | 4, BYTE_ARRAY | 4, OFFSET | 1, OFFSET | 4], np.uint8)
 _COMMAND_KINDS: Final = np.array([SHORT_ARRAY, BYTE_ARRAY, OFFSET | 1, OFFSET | 4] + 4 * [OFFSET], np.uint8)
 
@@ -42,7 +44,10 @@ Buffer: TypeAlias = bytes | memoryview
 
 
 def values_of(starts: Keys, ends: Keys) -> Keys:
-    """Give the signed steps of ranges: to each first key, and negated from there to a last key that differs."""
+    """Return the signed values of ranges.
+
+    They are the step to each first key, and, negated, the step to a different last key.
+    """
     closed = ends > starts
     at = np.arange(starts.size) + np.cumsum(closed) - closed
     values = np.empty(int(at[-1]) + 1 + int(closed[-1]), np.int64)
@@ -54,7 +59,7 @@ def values_of(starts: Keys, ends: Keys) -> Keys:
 
 
 def values_of_keys(keys: Keys) -> Keys:
-    """Give the same for keys, strictly increasing, most of which are ranges of their own."""
+    """Return the signed values of strictly increasing keys, most of them single."""
     values = np.empty(keys.size, np.int64)
     values[0] = keys[0]
     np.subtract(keys[1:], keys[:-1], out=values[1:])
@@ -77,7 +82,7 @@ def values_of_keys(keys: Keys) -> Keys:
 
 
 def list_values(keys: list[int]) -> list[int]:
-    """Give the same for few keys."""
+    """Return the signed values of few strictly increasing keys."""
     values: list[int] = []
     last = first = 0  # of the range that is open
     for key in keys:
@@ -96,20 +101,20 @@ def list_values(keys: list[int]) -> list[int]:
 
 
 def write_range(first: int, last: int) -> bytes:
-    """Give the bytes of one range."""
+    """Encode one range."""
     if first == last:
         return _offset(first) + _END_BYTE
     close = first - last
     if first < _LARGE and close > -_LARGE:
         width = _width(close)
-        if width == 2 or first < 0x80:  # otherwise a short, and bytes up to the end
+        if width == 2 or first < 0x80:  # otherwise a short, then bytes up to the end
             head = bytes(((SHORT_ARRAY if width == 2 else BYTE_ARRAY) | TYPES[1], 2))
             return head + first.to_bytes(width, "little") + close.to_bytes(width, "little", signed=True) + _END_BYTE
     return _offset(first) + _offset(close) + _END_BYTE
 
 
 def write_by_hand(values: list[int]) -> bytes:
-    """Give the bytes of values, which should be few."""
+    """Encode a few values."""
     out = bytearray()
     small: list[int] = []
     for value in values:
@@ -140,7 +145,7 @@ def _put(out: bytearray, command: int, value: int) -> None:
 
 
 def _flush(out: bytearray, small: list[int]) -> None:
-    """Write what was collected: arrays of bytes where they are long or last, arrays of shorts for the rest."""
+    """Write small values: long or last runs of bytes as such, others as shorts."""
     begin = 0  # of the shorts that are not written yet
     index = 0
     while index < len(small):
@@ -168,15 +173,15 @@ def _put_array(out: bytearray, command: int, values: list[int], width: int) -> N
 
 
 def write(values: Keys) -> bytes:
-    """Do what :func:`write_by_hand` does, for many values at once."""
-    small = values.astype(np.int16)  # of large ones, nothing is used
+    """Encode many values, with the bytes of :func:`write_by_hand`."""
+    small = values.astype(np.int16)  # wrong for large values, and not used for them
     is_byte = (small + np.int16(0x80)).view(np.uint16) < 0x100
     large = None
     if int(values.max()) >= _LARGE or int(values.min()) <= -_LARGE:
         large = (values >= _LARGE) | (values <= -_LARGE)
         is_byte &= ~large
     as_byte = _worth_a_byte(is_byte, large)
-    # Groups: what one command carries.
+    # A group is the values of one command.
     begins = np.empty(values.size, np.bool_)
     begins[0] = True
     np.not_equal(as_byte[1:], as_byte[:-1], out=begins[1:])
@@ -207,9 +212,9 @@ def write(values: Keys) -> bytes:
 
 
 def _worth_a_byte(is_byte: Mask, large: Mask | None) -> Mask:
-    """Tell which of the values that fit into a byte are written as such: those of long runs, and of runs at an end."""
+    """Return which values are written as bytes: those of long runs, or of last runs."""
     size = is_byte.size
-    # What is in four in a row: at the end of the values, any number is enough.
+    # Values in a run of four. At the end of the values, a run of any length counts.
     runs = np.empty(size + 6, np.bool_)
     runs[:3] = False
     runs[3:-3] = is_byte
@@ -231,7 +236,7 @@ def _worth_a_byte(is_byte: Mask, large: Mask | None) -> Mask:
 def _join_groups(
     values: Keys, small: npt.NDArray[np.int16], as_byte: Mask, firsts: list[int], counts: list[int]
 ) -> bytes:
-    """Give the bytes of groups that are long and so few that each can be visited."""
+    """Encode long groups one by one."""
     parts = []
     for first, count in zip(firsts, counts, strict=True):
         if count == 1:
@@ -254,22 +259,22 @@ def _lay_out(
     single: Mask,
     numbers: Keys,
 ) -> memoryview:
-    """Give the bytes of some values.
+    """Encode a block of values.
 
-    Each value gets a record with room for all that it may need: a command, the count or large value that follows it,
-    and a value of two bytes. Then what is not used is left out.
+    Each value gets a record of the greatest size: a command, its count or large value, and a value of two bytes. Then
+    unused bytes are left out.
 
     Args:
         small: the values.
-        as_byte: which of them take one byte.
-        large: which of them are not in ``small``, but in ``numbers``; ``None``: none.
-        begins: which of them begin a group.
-        firsts: those again, by their places.
+        as_byte: which values take one byte.
+        large: which values are in ``numbers`` and not in ``small``; ``None`` for none.
+        begins: which values begin a group.
+        firsts: the indices of these values.
         single: which groups have one value.
-        numbers: of each group, how many values it has, or its value that is large.
+        numbers: the number of values of each group, or its large value.
     """
     chosen = as_byte[firsts].view(np.uint8) | (single.view(np.uint8) << 1)
-    widths = None  # of the numbers; one byte each, but for single values, when it is not known
+    widths = None  # bytes of the numbers; None when all take one
     most = 1
     if large is not None or (firsts.size and int(numbers.max()) >= 0x80):
         widths = _widths(numbers)
@@ -307,7 +312,7 @@ def _lay_out(
 
 
 def _widths(values: Keys) -> Keys:
-    """Give the number of bytes that each value needs."""
+    """Return the bytes that each value needs."""
     magnitude = np.where(values < 0, ~values, values)
     wide = (magnitude >= 0x80).astype(np.int64)
     wide += magnitude >= 0x8000

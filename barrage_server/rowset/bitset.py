@@ -1,6 +1,6 @@
-"""Bit sets as ``java.util.BitSet.toByteArray`` writes them: how the protocol names columns.
+"""Bit sets in the form of ``java.util.BitSet.toByteArray``, for column numbers.
 
-Bit ``i`` is bit ``i % 8`` of byte ``i // 8``, and zero bytes at the end are left out.
+Bit ``i`` is bit ``i % 8`` of byte ``i // 8``. Zero bytes at the end are left out.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from barrage_server.errors import InvalidRequestError, WireFormatError
 __all__ = ["decode_bit_set", "encode_bit_set"]
 
 MAX_BIT_SET_BYTES: Final = 1 << 17
-"""The longest bit set that is read: a million columns."""
+"""The most bytes of a bit set that is read: a million columns."""
 _SHORT_BYTES: Final = 32
-"""The longest bit set whose columns are kept: the same few come again and again."""
+"""The most bytes of a bit set whose decoded columns are cached."""
 
 
 def encode_bit_set(indices: Iterable[int]) -> bytes:
-    """Give the bytes of the set of ``indices`` (in any order).
+    """Encode the set of ``indices``, in any order.
 
-    InvalidRequestError when one is negative or beyond a million.
+    Raises:
+        InvalidRequestError: an index is negative or beyond a million.
+
     """
     return _encode(tuple(indices))
 
 
-@lru_cache(maxsize=256)  # a table's subscribers ask for the same few sets again and again
+@lru_cache(maxsize=256)  # subscribers of a table request the same few sets
 def _encode(indices: tuple[int, ...]) -> bytes:
     wanted = {int(index) for index in indices}
     if not wanted:
@@ -42,9 +44,11 @@ def _encode(indices: tuple[int, ...]) -> bytes:
 
 
 def decode_bit_set(data: bytes | bytearray | memoryview) -> tuple[int, ...]:
-    """Give the indices of the bits that are set, increasing. Zero bytes at the end are allowed.
+    """Decode a bit set to increasing indices. Zero bytes at the end are allowed.
 
-    WireFormatError when too long.
+    Raises:
+        WireFormatError: the bit set is too long.
+
     """
     if len(data) > MAX_BIT_SET_BYTES:
         raise WireFormatError(f"a bit set of {len(data)} bytes is longer than any number of columns needs")

@@ -1,9 +1,9 @@
-"""Row sets and shift data as bytes: the *external compressed delta* form of the Barrage protocol.
+"""Encoding of row sets and shift data in the *external compressed delta* form.
 
-A row set is a stream of commands that ends with ``END``. Each command carries signed values; a running key, which
-starts at 0, is moved by the magnitude of each. A value that is not negative gives a key, which may start a range; a
-negative one gives the last key of the range that the value before it started. ``OFFSET`` carries one value, the two
-array commands a count and that many values::
+A row set is a stream of commands that ends with ``END``. Commands have signed values. A running key starts at 0, and
+each value adds its magnitude to the key. After a value that is not negative, the key is the first key of a range; after
+a negative value, it is the last key of that range. ``OFFSET`` has one value; the two array commands have a count and
+that number of values::
 
     command byte = command | type of its value or count
     commands: OFFSET 0x08, SHORT_ARRAY 0x10, BYTE_ARRAY 0x18, END 0x20
@@ -13,9 +13,9 @@ array commands a count and that many values::
 
 Shift data is three consecutive row sets: all first keys, all last keys, and all destinations of the first keys.
 
-The bytes are those that Deephaven writes; golden vectors check captured ones. A value of magnitude 32767 or more is an
-``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a ``BYTE_ARRAY``
-when there are four or more of them, or when only such values follow; the rest form a ``SHORT_ARRAY``; and an array of
+The encoder writes the same bytes as Deephaven; golden vectors were captured there. A value of magnitude 32767 or more
+is an ``OFFSET``, and ends the arrays before it. Of smaller values, those that fit into a byte form a ``BYTE_ARRAY``
+when they are four or more in a row, or when only such values follow; the others form a ``SHORT_ARRAY``. An array of
 one value is an ``OFFSET``. Numbers take the narrowest type that holds them.
 """
 
@@ -37,7 +37,7 @@ from barrage_server.rowset.shift_data import RowSetShiftData
 __all__ = ["decode_row_set", "decode_shift_data", "encode_keys", "encode_range", "encode_row_set", "encode_shift_data"]
 
 DEFAULT_SHIFT_LIMIT: Final = 1 << 22
-"""Most shifts of one message, by default: few bytes can encode very many."""
+"""The default of the most shifts in one message: few bytes can encode very many."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -46,11 +46,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 def encode_row_set(rows: RowSet) -> bytes:
-    """Give the bytes of a row set, the same that Deephaven writes for it."""
+    """Encode a row set, with the bytes that Deephaven writes."""
     held = rows._held
     if not held.size:
         return b"\x20"
-    if held.last - held.first + 1 == held.size:  # the most frequent by far, and arrays would be slow for it
+    if held.last - held.first + 1 == held.size:  # by far the most frequent case, for which arrays would be slow
         return _writer.write_range(held.first, held.last)
     if rows.is_scattered:
         return _write(_writer.values_of_keys(rows.keys()))
@@ -58,12 +58,12 @@ def encode_row_set(rows: RowSet) -> bytes:
 
 
 def encode_range(first: int, last: int) -> bytes:
-    """Give the bytes of the row set of the keys first..last, both included."""
+    """Encode the row set of the keys first..last, both included."""
     return _writer.write_range(first, last)
 
 
 def encode_keys(keys: Keys) -> bytes:
-    """Give the bytes of the row set of some keys: int64, strictly increasing, which is not checked."""
+    """Encode the row set of keys (int64, strictly increasing, not checked)."""
     if keys.size == 1:
         return _writer.write_range(int(keys[0]), int(keys[0]))
     if keys.size > _writer.BY_HAND:
@@ -72,7 +72,7 @@ def encode_keys(keys: Keys) -> bytes:
 
 
 def encode_shift_data(shifts: RowSetShiftData) -> bytes:
-    """Give the bytes of shift data, the same that Deephaven writes for it."""
+    """Encode shift data, with the bytes that Deephaven writes."""
     if shifts.is_empty:
         return b"\x20\x20\x20"
     columns = (shifts.starts, shifts.ends, shifts.starts + shifts.deltas)
@@ -87,23 +87,29 @@ def _write(values: Keys) -> bytes:
 
 
 def decode_row_set(data: Buffer, *, limit: int | None = None) -> RowSet:
-    """Give the row set in ``data``, which must have no other bytes.
+    """Decode the row set in ``data``, which must have no other bytes.
 
-    Any legal stream of commands is read, from any writer. ``limit`` is the largest number of ranges that is accepted;
-    without it the number of bytes is the only bound. WireFormatError when the bytes are not a row set, or above the
-    limit.
+    Any legal stream of commands is read, from any encoder.
+
+    Args:
+        data: the bytes.
+        limit: the most ranges that are accepted; None leaves the number of bytes as the only bound.
+
+    Raises:
+        WireFormatError: the bytes are not a row set, or exceed the limit.
+
     """
     content = bytes(data)
     if content == b"\x20":
         return RowSet.EMPTY
-    if limit is None and (content[:1], len(content)) in _TWO_OFFSETS:  # what most viewports are
+    if limit is None and (content[:1], len(content)) in _TWO_OFFSETS:  # as most viewports
         then, layout = _TWO_OFFSETS[content[:1], len(content)]
         first, command, close, end = layout.unpack(content)
         if command == then and end == END and first >= 0 > close and first - close <= MAX_KEY:
             return RowSet.from_range(first, first - close)
     values, stop = _read_values(content, 0, limit)
     _check_end(content, stop)
-    if values.size <= 2 and limit != 0:  # most row sets are one range, and arrays would be slow for it
+    if values.size <= 2 and limit != 0:  # one range is the most frequent case, for which arrays would be slow
         first, *rest = values.tolist() or [-1]
         last = first - rest[0] if rest and rest[0] < 0 else -1 if rest else first
         if 0 <= first <= last <= MAX_KEY:
@@ -121,10 +127,17 @@ def decode_row_set(data: Buffer, *, limit: int | None = None) -> RowSet:
 
 
 def decode_shift_data(data: Buffer, *, limit: int | None = None) -> RowSetShiftData:
-    """Give the shift data that ``data`` holds, and nothing but it; shifts by 0 are left out.
+    """Decode the shift data in ``data``, which must have no other bytes.
 
-    ``limit`` is the largest number of shifts that is accepted (4 Mi unless given). WireFormatError when the bytes are
-    not shift data, break its rules, or are above the limit.
+    Shifts by 0 are left out.
+
+    Args:
+        data: the bytes.
+        limit: the most shifts that are accepted; None for 4 Mi.
+
+    Raises:
+        WireFormatError: the bytes are not shift data, break its rules, or exceed the limit.
+
     """
     content = bytes(data)
     if content == b"\x20\x20\x20":
@@ -156,14 +169,14 @@ def _check_end(content: bytes, stop: int) -> None:
 
 def _listed(ranges: RangeList, limit: int) -> Keys:
     starts, ends = ranges
-    # The lengths may be anything up to 2**63, so that their sum may not fit: look at the longest one first.
+    # Lengths go up to 2**63, so that their sum may overflow: the longest one is checked first.
     if starts.size and (int((ends - starts).max()) >= limit or int((ends - starts).sum()) + starts.size > limit):
         raise WireFormatError(f"there are more than {limit} shifts in one message")
     return _ranges.expand(starts, ends)
 
 
 def _keys_of(values: Keys, limit: int | None) -> Keys:
-    """Give the keys that the signed values of a row set lead to: first and last ones of ranges."""
+    """Return the keys of signed values: first and last keys of ranges."""
     if not values.size:
         return NO_KEYS
     closes = values < 0
@@ -180,7 +193,7 @@ def _keys_of(values: Keys, limit: int | None) -> Keys:
 
 
 def _ranges_of(values: Keys, keys: Keys) -> RangeList:
-    """Give the ranges of values that lead to these keys; neighbours may touch."""
+    """Return the ranges of signed values and their keys; neighbours may touch."""
     if not values.size:
         return NO_RANGES
     begins = np.flatnonzero(values >= 0)
@@ -194,8 +207,7 @@ def _ranges_of(values: Keys, keys: Keys) -> RangeList:
 _INTEGERS: Final = {1: "b", 2: "h", 4: "i", 8: "q"}  # struct's letters, by width in bytes
 
 
-# Long stretches of short commands are cut into commands by a regular expression, the only thing here that does so at
-# the speed of C.
+# A regular expression cuts long stretches of short commands into commands, at the speed of C.
 def _array_pattern(command: int, element: int) -> bytes:
     counts = (re.escape(bytes([count])) + b".{%d}" % (count * element) for count in range(128))
     return re.escape(bytes([command | TYPES[1]])) + b"(?:" + b"|".join(counts) + b")"
@@ -215,9 +227,9 @@ _TWO_OFFSETS: Final = {
     for one in TYPES
     for two in TYPES
 }
-_FEW_BETWEEN: Final = 8  # a set is read by keys if at most one range in this many has more than two keys
-_STRETCH_BYTES: Final = 512  # fewer are read by hand
-# By command: the bytes of each value of an array, or of the one value; and whether it is an array.
+_FEW_BETWEEN: Final = 8  # a set is read by keys if at most one in 8 ranges has more than two keys
+_STRETCH_BYTES: Final = 512  # shorter stretches are read by plain Python
+# By command: the bytes of each value, and whether the command is an array.
 _ELEMENT: Final = np.zeros(256, np.uint8)
 _IS_ARRAY: Final = np.zeros(256, np.bool_)
 for _code, _width in WIDTHS.items():
@@ -226,11 +238,11 @@ for _code, _width in WIDTHS.items():
 
 
 def _read_values(content: bytes, place: int, limit: int | None) -> tuple[Keys, int]:
-    """Give the signed values of the row set that starts at ``place``, and the place after its END."""
+    """Return the signed values of the row set at ``place``, and where it ends."""
     most = len(content) if limit is None else 2 * limit
     chunks: list[Keys] = []
     pending: list[int] = []
-    known = place  # up to here, there are too few short commands in a row to be worth an array
+    known = place  # no stretch that is worth an array begins before this place
     total = 0
     size = len(content)
     while True:
@@ -283,18 +295,18 @@ def _read_values(content: bytes, place: int, limit: int | None) -> tuple[Keys, i
 
 
 def _read_stretch(content: bytes, begin: int, stop: int) -> Keys:
-    """Give the values of a stretch of short commands."""
+    """Return the signed values of a stretch of short commands."""
     heads = np.frombuffer(b"".join(_COMMAND.findall(content, begin, stop)), np.uint8)
     command, second = heads[0::2], heads[1::2]
     elements = _ELEMENT[command]
     is_array = _IS_ARRAY[command]
     counts = np.where(is_array, second, np.uint8(1))
-    # Distance in bytes between the ends of consecutive values: the value, and a command before it.
+    # Distance in bytes between the ends of successive values: a value, and any command before it.
     widths = np.repeat(elements, counts)
     ends = widths.astype(np.int64)
     firsts = np.cumsum(counts, dtype=np.int64)
     firsts -= counts
-    if not counts.all():  # arrays of nothing, whose heads lie in front of the first value that follows, if any does
+    if not counts.all():  # the heads of empty arrays come before the first value that follows, if any
         heads_before = np.zeros(ends.size + 1, np.int64)
         np.add.at(heads_before, firsts, 1 + is_array.view(np.int8))
         ends += heads_before[:-1]
@@ -303,7 +315,7 @@ def _read_stretch(content: bytes, begin: int, stop: int) -> Keys:
     np.cumsum(ends, out=ends)
     ends += begin
     raw = np.frombuffer(content, np.uint8)
-    # All are read as if they had two bytes, the lower of which belongs to something else where they have one.
+    # All values are read with two bytes; for values of one byte the lower one is ignored.
     high = raw.view(np.int8).take(ends - 1).astype(np.int16)
     pairs = (high << 8) | raw.take(ends - 2)
     values = np.where(widths == 1, high, pairs).astype(np.int64)

@@ -1,8 +1,8 @@
 """Ordered sets of 64-bit row keys, as immutable values.
 
 Positions are the ranks of keys: the key at position ``i`` is the ``i``-th smallest. A table's row set maps between
-the two spaces that the protocol speaks of: row keys (which survive the insertion of other rows) and row positions
-(what a viewport is made of).
+the two spaces of the protocol: row keys, which survive the insertion of other rows, and row positions, of which
+viewports are made.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RowSet:
     _held: KeyStorage
 
     def __init__(self) -> None:
-        """Make an empty set; the class methods make the others."""
+        """Make an empty set; class methods make other sets."""
         self._held = NOTHING
 
     @classmethod
@@ -49,16 +49,16 @@ class RowSet:
 
     @classmethod
     def empty(cls) -> RowSet:
-        """Give the set without keys."""
+        """Return the set without keys."""
         return cls.EMPTY
 
     @classmethod
     def from_range(cls, first: int, last: int) -> RowSet:
-        """Give the keys first..last, both included.
+        """Return the keys first..last, both included.
 
         Args:
             first: the first key.
-            last: the last key; none are given when it is smaller than ``first``.
+            last: the last key; the set is empty when it is smaller than ``first``.
 
         Raises:
             RowSetError: a key is out of bounds.
@@ -76,7 +76,7 @@ class RowSet:
 
     @classmethod
     def flat(cls, size: int) -> RowSet:
-        """Give the keys 0..size-1. RowSetError when ``size`` is negative or no integer."""
+        """Return the keys 0..size-1; RowSetError when ``size`` is negative or no integer."""
         try:
             last = index(size) - 1
         except TypeError:
@@ -87,14 +87,14 @@ class RowSet:
 
     @classmethod
     def from_ranges(cls, starts: npt.ArrayLike, ends: npt.ArrayLike) -> RowSet:
-        """Give the keys of inclusive ranges; those that touch are merged.
+        """Return the keys of inclusive ranges; ranges that touch are merged.
 
         Args:
             starts: first keys, an array-like of int64, shape ``(ranges,)``. The ranges are sorted and disjoint.
             ends: last keys, of the same shape.
 
         Raises:
-            RowSetError: they are not as described.
+            RowSetError: the ranges are not as described.
 
         """
         first, last = as_keys(starts), as_keys(ends)
@@ -120,7 +120,12 @@ class RowSet:
 
     @classmethod
     def from_keys(cls, keys: npt.ArrayLike | Iterable[int]) -> RowSet:
-        """Give the set of ``keys``, in any order, repeated or not. RowSetError when one is out of bounds."""
+        """Return the set of ``keys``, in any order, which may repeat.
+
+        Raises:
+            RowSetError: a key is out of bounds.
+
+        """
         if not isinstance(keys, np.ndarray | list | tuple):
             try:
                 keys = list(cast("Iterable[int]", keys))
@@ -135,17 +140,17 @@ class RowSet:
 
     @classmethod
     def from_sorted_keys(cls, keys: Keys) -> RowSet:
-        """Give the set of ``keys``, trusting that they are int64, not negative, and strictly increasing."""
+        """Return the set of ``keys``, unchecked: int64, from 0, strictly increasing."""
         return cls._of(_storage.of_keys(keys))
 
     @classmethod
     def _of_ranges(cls, starts: Keys, ends: Keys) -> RowSet:
-        """Give the set of ranges that are sorted, disjoint and do not touch; their arrays are taken over."""
+        """Return the set of a range list, whose arrays become read-only."""
         return cls._of(_storage.of_ranges(starts, ends))
 
     @classmethod
     def union_all(cls, sets: Iterable[RowSet]) -> RowSet:
-        """Give the keys that are in any of the sets."""
+        """Return the keys in any of the sets."""
         parts = [part for part in sets if part]
         if len(parts) < 3:
             return cls.EMPTY if not parts else parts[0] | parts[-1]
@@ -170,16 +175,16 @@ class RowSet:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about, without the arrays that were derived from it; parts may be shared with other sets."""
+        """Estimated bytes of memory, without derived arrays; sets may share parts."""
         return self._held.nbytes
 
     def packed(self) -> RowSet:
-        """An equal set for keeping: without derived arrays, and not as a small part of a large array."""
+        """Return an equal set without derived arrays, and not as a view of a large array."""
         held = self._held.packed()
         return self if held is self._held else RowSet._of(held)
 
     def __len__(self) -> int:
-        """The number of keys; RowSetError for that of all keys there are, which ``len`` cannot give: see ``size``."""
+        """Return the number of keys; RowSetError for 2**63, which ``len`` cannot return."""
         if self._held.size > MAX_KEY:
             raise RowSetError("a row set of 2**63 keys has a size and no len()")
         return self._held.size
@@ -219,7 +224,7 @@ class RowSet:
 
     @property
     def is_scattered(self) -> bool:
-        """Whether most ranges have one key, so that listing the keys costs less than their ranges."""
+        """Whether most ranges have one key, so that a list of keys costs less."""
         return self._held.is_scattered
 
     @property
@@ -228,19 +233,24 @@ class RowSet:
         return self._held.range_count()
 
     def ranges(self) -> RangeList:
-        """Give the inclusive ``(starts, ends)`` of the ranges: int64, sorted, read-only, none touching the next."""
+        """Return the inclusive ranges as ``(starts, ends)``: int64, sorted, read-only.
+
+        No range touches another.
+        """
         return self._held.ranges()
 
     def keys(self) -> Keys:
-        """Give all keys, strictly increasing, as a read-only int64 array.
+        """Return all keys, strictly increasing, as a read-only int64 array.
 
-        RowSetError when they are too many to be listed.
+        Raises:
+            RowSetError: there are too many keys to list.
+
         """
         self._held = _storage.listed(self._held)
         return self._held.keys()
 
     def _segments(self) -> Segments | None:
-        """Give the segments for set operations; None when ranges are used."""
+        """Return the segments for set operations; None when they use ranges."""
         return self._held.segments()
 
     def __eq__(self, other: object) -> bool:
@@ -276,7 +286,7 @@ class RowSet:
         return self._held.first <= key <= self._held.last and self._held.holds(key)
 
     def __iter__(self) -> Iterator[int]:
-        """Go through the keys one by one: for people and tests. Programs use ``keys()`` and ``ranges()``."""
+        """Iterate over the keys; :meth:`keys` and :meth:`ranges` are faster."""
         return iter(self.keys().tolist())
 
     # -- set operations -----------------------------------------------------------------------------------------------
@@ -297,31 +307,31 @@ class RowSet:
         return self._result(_combine.difference(self._held, other._held), other)
 
     def __xor__(self, other: RowSet) -> RowSet:
-        """The keys that are in one of the two sets: with ``other``, keys of both leave and the others come."""
+        """Return the keys in one of the two sets and not in both."""
         if not isinstance(other, RowSet):
             return NotImplemented
         return self._result(_combine.symmetric_difference(self._held, other._held), other)
 
     def _result(self, held: KeyStorage, other: RowSet) -> RowSet:
-        """Give the set of these keys, which is one of the two sets where it has the same ones."""
+        """Return the set with this storage: ``self`` or ``other`` if it is their storage."""
         return self if held is self._held else other if held is other._held else RowSet._of(held)
 
     def is_disjoint(self, other: RowSet) -> bool:
-        """Tell whether no key is in both."""
+        """Whether no key is in both."""
         return _combine.are_disjoint(self._held, other._held)
 
     def is_superset(self, other: RowSet) -> bool:
-        """Tell whether every key of ``other`` is in this set."""
+        """Whether all keys of ``other`` are in this set."""
         return _combine.is_superset(self._held, other._held)
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def restrict(self, first: int, last: int) -> RowSet:
-        """Give the keys within first..last, both included."""
+        """Return the keys within first..last, both included."""
         return self._result(_combine.within(self._held, int(first), int(last)), RowSet.EMPTY)
 
     def slice(self, start: int, stop: int) -> RowSet:
-        """Give the keys at positions start..stop-1, as far as there are such."""
+        """Return the keys at positions start..stop-1, without those beyond the set."""
         held = self._held
         start, stop = max(int(start), 0), min(int(stop), held.size)
         if start >= stop:
@@ -331,7 +341,7 @@ class RowSet:
         return RowSet._of(held.slice(start, stop))
 
     def shift(self, delta: int) -> RowSet:
-        """Give every key plus ``delta``. RowSetError when one would leave 0..2**63-1."""
+        """Return each key plus ``delta``; RowSetError when one would leave 0..2**63-1."""
         delta, held = int(delta), self._held
         if delta == 0 or not held.size:
             return self
@@ -340,19 +350,24 @@ class RowSet:
         return RowSet._of(held.shift(delta))
 
     def blocks(self, bits: int) -> RowSet:
-        """Give the numbers of the blocks of ``2**bits`` keys, counted from key 0, in which there is a key."""
+        """Return the numbers of the blocks of ``2**bits`` keys that have a key."""
         return RowSet._of(self._held.blocks(bits)) if self else self
 
     # -- positions and keys -------------------------------------------------------------------------------------------
 
     def __getitem__(self, position: int) -> int:
-        """Give the key at ``position``. RowSetError when it is not within 0..size-1."""
+        """Return the key at ``position``; RowSetError when it is not within 0..size-1."""
         if not 0 <= position < self._held.size:
             raise RowSetError(f"position {position} is outside of a row set of {self._held.size} keys")
         return self._held.at(int(position))
 
     def select(self, positions: npt.ArrayLike) -> Keys:
-        """Give the key at each of the positions (int64, in any order). RowSetError when one is not within 0..size-1."""
+        """Return the key at each of the positions (int64, in any order).
+
+        Raises:
+            RowSetError: a position is not within 0..size-1.
+
+        """
         wanted = as_keys(positions)
         if not wanted.size:
             return wanted.copy()
@@ -362,12 +377,12 @@ class RowSet:
         return self._held.select(wanted)
 
     def rank(self, keys: npt.ArrayLike) -> Keys:
-        """Give for each key (int64, in any order) how many keys of this set lie strictly below it."""
+        """Return for each key (int64, in any order) how many keys are strictly below it."""
         wanted = as_keys(keys)
         return self._held.rank(wanted) if wanted.size and self else np.zeros(wanted.size, np.int64)
 
     def find(self, keys: npt.ArrayLike) -> Keys:
-        """Give the position of each key (int64, in any order), or -1 for one that is not in the set."""
+        """Return the position of each key (int64, in any order); -1 for a missing one."""
         wanted = as_keys(keys)
         return self._held.find(wanted) if wanted.size and self else np.full(wanted.size, -1, np.int64)
 
@@ -377,14 +392,14 @@ class RowSet:
         return self._held.contains(wanted) if wanted.size and self else np.zeros(wanted.size, np.bool_)
 
     def subset(self, positions: RowSet) -> RowSet:
-        """Give the keys at those positions; positions beyond the size are left out."""
+        """Return the keys at ``positions``; positions beyond the set are ignored."""
         positions = positions.restrict(0, self._held.size - 1)
         if positions.is_contiguous:
             return self.slice(positions._held.first, positions._held.last + 1)
         return RowSet._of(self._held.subset(positions._held))
 
     def invert(self, keys: RowSet) -> RowSet:
-        """Give the positions of those keys. RowSetError when one of them is not in the set."""
+        """Return the positions of ``keys``; RowSetError when a key is not in the set."""
         if not keys:
             return keys
         positions = self._held.invert(keys._held)

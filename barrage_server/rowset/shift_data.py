@@ -1,6 +1,6 @@
-"""Shift data: which rows of a table changed their key, and by how much, between two of its versions.
+"""Shift data: how keys of rows have moved between two versions of a table.
 
-A shift moves every row with a key within ``start..end`` by ``delta``. The rules are those of the protocol's
+A shift moves each row with a key within ``start..end`` by ``delta``. The rules are those of the protocol's
 *IndexShiftData*: sources do not overlap in the key space before, destinations do not overlap in the key space after,
 and no shift changes the order of rows.
 """
@@ -21,15 +21,15 @@ from barrage_server.rowset.row_set import RowSet
 
 __all__ = ["RowSetShiftData"]
 
-_BY_PIECE = 64  # up to this many shifts, segments are taken apart and put together again rather than listed
+_BY_PIECE = 64  # most shifts for which segments are cut and joined rather than listed
 
 
 @public
 class RowSetShiftData:
-    """Immutable shifts ``(start, end, delta)``, sorted; sources and destinations are disjoint and in one order.
+    """Immutable, sorted shifts ``(start, end, delta)``.
 
-    The meaning is symmetric only for rows: a key between two rows may lie within a source, or a destination, without
-    moving.
+    Sources and destinations are disjoint and in the same order. Only rows move: a key without a row may be within a
+    source or a destination.
     """
 
     __slots__ = ("_deltas", "_ends", "_starts")
@@ -41,22 +41,22 @@ class RowSetShiftData:
     _deltas: Keys
 
     def __init__(self) -> None:
-        """Make shift data without shifts; the class methods make the others."""
+        """Make shift data without shifts; class methods make others."""
         self._starts = self._ends = self._deltas = NO_KEYS
 
     @classmethod
     def empty(cls) -> RowSetShiftData:
-        """Give the shift data that moves no row."""
+        """Return shift data without shifts."""
         return cls.EMPTY
 
     @classmethod
     def from_arrays(cls, starts: npt.ArrayLike, ends: npt.ArrayLike, deltas: npt.ArrayLike) -> RowSetShiftData:
-        """Give shifts of inclusive ranges of keys.
+        """Make shifts of inclusive ranges of keys.
 
         Args:
             starts: first keys before the shift, an array-like of int64, shape ``(shifts,)``, ascending.
             ends: last keys before the shift, of the same shape.
-            deltas: what is added to the keys of each range, of the same shape.
+            deltas: the numbers added to the keys of each range, of the same shape.
 
         Raises:
             RowSetError: sources or destinations overlap, change their order or leave the key space, or a delta is 0.
@@ -89,11 +89,13 @@ class RowSetShiftData:
 
     @classmethod
     def between(cls, before: RowSet, after: RowSet) -> RowSetShiftData:
-        """Give the fewest shifts that move each key to the one at the same position. Costs the number of ranges.
+        """Return the fewest shifts that move each key to the key at the same position.
+
+        The cost follows the number of ranges.
 
         Args:
             before: the keys before the shift.
-            after: as many keys, after it.
+            after: the same number of keys, after the shift.
 
         Raises:
             RowSetError: the two differ in size.
@@ -103,7 +105,7 @@ class RowSetShiftData:
             raise RowSetError(f"{before.size} rows cannot be shifted onto {after.size} keys")
         if before.is_contiguous and after.is_contiguous:
             return cls._joined(*before.ranges(), after.ranges()[0] - before.ranges()[0])
-        # Only the rows between the first and the last key that is in one of the two can have moved.
+        # Only rows between the first and the last key that is in one of the two sets can have moved.
         gone, new = before - after, after - before
         if not gone.size:
             return cls.EMPTY
@@ -121,9 +123,11 @@ class RowSetShiftData:
 
     @classmethod
     def _joined(cls, starts: Keys, ends: Keys, deltas: Keys) -> RowSetShiftData:
-        """Join pieces, in order and with no other row between them, that move alike; leave out those that do not move.
+        """Join neighbouring pieces with equal deltas, and leave out those with delta 0.
 
-        RowSetError when the pieces would change the order of rows.
+        Raises:
+            RowSetError: the pieces would change the order of rows.
+
         """
         if not starts.size:
             return cls.EMPTY
@@ -159,7 +163,7 @@ class RowSetShiftData:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about."""
+        """Estimated bytes of memory."""
         return 3 * self._starts.nbytes
 
     def __len__(self) -> int:
@@ -174,7 +178,7 @@ class RowSetShiftData:
         return self._starts.size == 0
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Go through the shifts as ``(start, end, delta)``."""
+        """Iterate over the shifts as ``(start, end, delta)``."""
         return zip(self._starts.tolist(), self._ends.tolist(), self._deltas.tolist(), strict=True)
 
     def __eq__(self, other: object) -> bool:
@@ -196,11 +200,11 @@ class RowSetShiftData:
         return f"[{','.join(shown)}]"
 
     def sources(self) -> RowSet:
-        """Give the key ranges that the shifts take rows from."""
+        """Return the keys of all sources."""
         return RowSet._of_ranges(*_ranges.join_adjacent(self._starts, self._ends))
 
     def destinations(self) -> RowSet:
-        """Give the key ranges that the shifts put rows into."""
+        """Return the keys of all destinations."""
         return RowSet._of_ranges(*_ranges.join_adjacent(self._starts + self._deltas, self._ends + self._deltas))
 
     # -- moving rows --------------------------------------------------------------------------------------------------
@@ -209,10 +213,13 @@ class RowSetShiftData:
         return RowSetShiftData._of(self._starts + self._deltas, self._ends + self._deltas, -self._deltas)
 
     def apply(self, rows: RowSet) -> RowSet:
-        """Give the keys after the shift of rows that have the keys ``rows`` before it.
+        """Return the keys after the shift of the rows with the keys ``rows`` before it.
 
-        RowSetError when two rows would come to lie on one key, or rows would change their order. Costs follow the
-        ranges of the rows and the shifts.
+        The cost follows the number of ranges of the rows, and of shifts.
+
+        Raises:
+            RowSetError: two rows would get one key, or rows would change their order.
+
         """
         if not self.size or not rows.size:
             return rows
@@ -237,7 +244,7 @@ class RowSetShiftData:
         return RowSet.union_all(parts)
 
     def _cut(self, rows: RowSet) -> tuple[Keys, Keys, Keys]:
-        """Give the ranges of the rows, cut where shifts begin and end, with the delta of each."""
+        """Cut the ranges of rows where shifts begin and end, and add their deltas."""
         ranges = rows.ranges()
         starts, ends, _, shift = _ranges.overlaps(ranges, (self._starts, self._ends))
         rest_starts, rest_ends = _ranges.difference(ranges, (self._starts, self._ends))
@@ -247,16 +254,18 @@ class RowSetShiftData:
         return starts[order], ends[order], deltas[order]
 
     def unapply(self, rows: RowSet) -> RowSet:
-        """Give the keys before the shift of rows that have the keys ``rows`` after it.
+        """Return the keys before the shift of the rows with the keys ``rows`` after it.
 
-        The rows must be images of rows before the shift. A key within a destination is taken for a shifted one, so
-        rows that rest between shifted ones need shift data that is clipped to its rows, as ``then``, ``clip`` and
-        ``between`` give.
+        The rows must have existed before the shift. A key within a destination counts as shifted, so that rows at rest
+        between shifted ones need clipped shift data, which ``then``, ``clip`` and ``between`` return.
         """
         return self._inverse().apply(rows)
 
     def apply_keys(self, keys: npt.ArrayLike) -> Keys:
-        """Give the key after the shift for each key before it (int64, in any order); collisions are not checked."""
+        """Return the key after the shift for each key before it (int64, in any order).
+
+        Collisions are not checked.
+        """
         wanted = as_keys(keys)
         if not self.size:
             return wanted.copy()
@@ -264,13 +273,13 @@ class RowSetShiftData:
         return wanted + np.where((index >= 0) & (wanted <= self._ends[index]), self._deltas[index], 0)
 
     def unapply_keys(self, keys: npt.ArrayLike) -> Keys:
-        """Give the key before the shift for each key after it (int64, in any order); see ``unapply``."""
+        """Return the key before the shift for each key after it; see :meth:`unapply`."""
         return self._inverse().apply_keys(keys)
 
     # -- composing ----------------------------------------------------------------------------------------------------
 
     def _pieces(self) -> tuple[Keys, Keys, Keys]:
-        """Give the whole key space as pieces ``(starts, ends, deltas)``: the shifts, and the gaps with delta 0."""
+        """Return the key space as ``(starts, ends, deltas)``: shifts, and gaps by 0."""
         gaps = _ranges.complement(self._starts, self._ends)
         starts, ends = np.concatenate((self._starts, gaps[0])), np.concatenate((self._ends, gaps[1]))
         deltas = np.concatenate((self._deltas, np.zeros(gaps[0].size, np.int64)))
@@ -278,21 +287,32 @@ class RowSetShiftData:
         return starts[order], ends[order], deltas[order]
 
     def clip(self, survivors: RowSet) -> RowSetShiftData:
-        """Give the fewest shifts, reaching no further than the survivors they move, that do the same to the survivors.
+        """Return the fewest and smallest shifts that move the survivors alike.
 
-        ``survivors`` have keys before the shift. RowSetError when two of them would come to lie on one key.
+        Args:
+            survivors: keys before the shift.
+
+        Raises:
+            RowSetError: two survivors would get one key.
+
         """
         if not self.size or not survivors.size:
             return RowSetShiftData.EMPTY
         return RowSetShiftData._joined(*_clip(*self._pieces(), survivors))
 
     def then(self, other: RowSetShiftData, survivors: RowSet) -> RowSetShiftData:
-        """Give the shifts that do to the survivors what this and then ``other`` do, in one step.
+        """Return one step of shifts that equals this one and then ``other``.
 
-        ``survivors`` are the keys, before this shift, of the rows that live through both. The result is the smallest
-        there is: no range reaches beyond the first and last survivor it moves, neighbours that move alike are one,
-        and what comes to rest where it was is left out. The cost follows the number of shifts, not of rows.
-        RowSetError when two of the rows would come to lie on one key, or would change their order.
+        The result is minimal: ranges end at survivors, neighbours with equal deltas are joined, and survivors that
+        return to their key are left out. The cost follows the number of shifts, not of rows.
+
+        Args:
+            other: the shifts after this one.
+            survivors: the keys, before this shift, of the rows that survive both.
+
+        Raises:
+            RowSetError: two survivors would get one key, or would change their order.
+
         """
         if not self.size:
             return other.clip(survivors)
@@ -300,8 +320,8 @@ class RowSetShiftData:
             return self.clip(survivors)
         if not survivors.size:
             return RowSetShiftData.EMPTY
-        # Clipped to survivors, pieces stay in order and disjoint after the first shift, gaps included; unclipped, the
-        # gaps would overlap the destinations beside them.
+        # Clipped to survivors, all pieces stay in order and disjoint after the first shift. Unclipped gaps would
+        # overlap the destinations beside them.
         starts, ends, deltas = _clip(*self._pieces(), survivors)
         second_starts, second_ends, second_deltas = other._pieces()
         middle = (starts + deltas, ends + deltas)
@@ -313,14 +333,14 @@ class RowSetShiftData:
 
 
 def _runs(keys: Keys, deltas: Keys) -> tuple[Keys, Keys, Keys]:
-    """Give ``(starts, ends, deltas)`` of runs of keys that move alike."""
+    """Return ``(starts, ends, deltas)`` of runs of keys with equal deltas."""
     edges = np.flatnonzero(deltas[1:] != deltas[:-1])
     first, last = np.concatenate(([0], edges + 1)), np.concatenate((edges, [keys.size - 1]))
     return keys[first], keys[last], deltas[first]
 
 
 def _clip(starts: Keys, ends: Keys, deltas: Keys, survivors: RowSet) -> tuple[Keys, Keys, Keys]:
-    """Cut each piece down to the first and last survivor in it; pieces without any are dropped."""
+    """Clip each piece to its first and last survivor; drop pieces without survivors."""
     first = survivors.rank(starts)
     last = survivors.rank(ends) + survivors.contains(ends) - 1
     kept = first <= last

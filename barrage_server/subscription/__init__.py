@@ -1,4 +1,4 @@
-"""What each subscriber is sent, and when: pure state machines without sockets, threads or clocks."""
+"""The messages to each subscriber, as state machines without sockets or clocks."""
 
 from barrage_server.subscription.feed import SubscriptionLimits, TableFeed
 from barrage_server.subscription.message import Dialect, EncodedMessage

@@ -1,4 +1,4 @@
-"""What the subscribers of one table share: the version of a tick, and messages with equal content."""
+"""The state that subscribers of one table share: ticks, and equal messages."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from barrage_server.wire.schema import barrage_schema
 # Least number of subscribers, and most changed rows for each, for which rows are read once for all.
 _MANY_MEMBERS = 8
 _ROWS_PER_MEMBER = 256
-_MOST_RANGES = 64  # of a viewport with shared messages
-# Seconds within which members arrive at a tick; a later one sends a later version.
+_MOST_RANGES = 64  # most ranges of a viewport with shared messages
+# Seconds within which members arrive at a tick; later members send a later version.
 _TICK_SECONDS = 1.0
-_MOST_INTERVALS = 64  # with ticks of their own
-_ROUNDING = 1e-6  # intervals by which a computed tick may be off
-_KEPT = 8  # updates with cached rows: subscribers lag by different numbers of cycles
+_MOST_INTERVALS = 64  # most intervals with ticks
+_ROUNDING = 1e-6  # error of a computed tick, in intervals
+_KEPT = 8  # most updates with cached rows: subscribers lag by different numbers of cycles
 
 __all__ = ["Message", "SharedMessage", "SubscriberGroup", "SubscriptionLimits", "TableFeed"]
 
@@ -40,12 +40,12 @@ __all__ = ["Message", "SharedMessage", "SubscriberGroup", "SubscriptionLimits", 
 @public
 @dataclass(frozen=True, slots=True)
 class SubscriptionLimits:
-    """Bounds of what one subscription may cost.
+    """Bounds of the cost of one subscription.
 
     Attributes:
         default_interval_ms: the update interval of subscribers without one, in milliseconds.
         min_interval_ms: the shortest update interval that is granted, in milliseconds.
-        snapshot_part_cells: number of cells in a part of a first snapshot, about.
+        snapshot_part_cells: approximate number of cells in a part of a first snapshot.
         shared_rows: most rows of a message that is cached for several subscribers.
 
     """
@@ -57,7 +57,7 @@ class SubscriptionLimits:
 
 
 class SharedMessage:
-    """A message that is converted to batches, or to bytes, once: by the first subscriber that sends it in that form."""
+    """A message that the first subscriber in need converts to batches, or to bytes."""
 
     __slots__ = ("_batches", "_data", "_encapsulated", "_lock", "_message")
 
@@ -80,25 +80,25 @@ class SharedMessage:
 
     @property
     def is_snapshot(self) -> bool:
-        """Whether it shows what was there, and no change."""
+        """Whether the message answers a request, and is no change of the table."""
         return self._message.is_snapshot
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """The record batches with their ``app_metadata``."""
+        """Return the record batches with their ``app_metadata``."""
         with self._lock:
             if self._batches is None:
                 self._batches = list(self._message.batches())
         return iter(self._batches)
 
     def flight_data(self) -> Iterator[bytes]:
-        """Serialized ``FlightData``, the same bytes for every subscriber."""
+        """Return serialized ``FlightData``, the same bytes for all subscribers."""
         with self._lock:
             if self._data is None:
                 self._data = list(self._message.flight_data())
         return iter(self._data)
 
     def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """The messages to web pages, the same bytes for every subscriber."""
+        """Return the messages to web pages, the same bytes for all subscribers."""
         with self._lock:
             if self._encapsulated is None:
                 self._encapsulated = list(self._message.encapsulated())
@@ -106,15 +106,24 @@ class SharedMessage:
 
 
 Message: TypeAlias = EncodedMessage | GroupMessage | MovedMessage | SharedMessage
-"""A message to a subscriber: record batches, or the same as bytes."""
+"""A message to a subscriber, as record batches or as bytes."""
 
 
 @dataclass(slots=True, eq=False)
 class SubscriberGroup:
-    """Subscribers of one table with equal messages: same columns, viewport, dialect and options.
+    """Subscribers of one table with equal messages.
 
-    ``viewports``: the group and others with different viewports. ``seat``: its member there, another one for each
-    viewport.
+    Their columns, viewport, dialect and options are equal.
+
+    Attributes:
+        key: equal for subscribers of this group.
+        viewport_key: equal for groups of ``viewports``.
+        viewports: groups that differ in their viewports only, with this one; None for none.
+        seat: the member of ``viewports`` for this group, another one for each viewport.
+        members: the number of subscribers.
+        lock: guards ``latest``.
+        latest: the span and the message that was built last.
+
     """
 
     key: Hashable
@@ -126,7 +135,14 @@ class SubscriberGroup:
     latest: tuple[Hashable, Message] | None = None
 
     def message(self, span: Hashable, build: Callable[[], EncodedMessage | GroupMessage], limit: int) -> Message:
-        """The message for ``span`` of the table's history: the one that another member has built, or a new one."""
+        """Return the message for a span of the history, built once for all members.
+
+        Args:
+            span: identifies the message among those of the group.
+            build: builds the message.
+            limit: most rows of a message that is cached.
+
+        """
         if self.members < 2:
             return build()
         with self.lock:
@@ -139,7 +155,7 @@ class SubscriberGroup:
 
 
 class _Tick(NamedTuple):
-    """The latest tick of the members with one interval: its time, and the version they send; ``None``: not kept."""
+    """The latest tick of an interval: its time, and the version, unless dropped."""
 
     time: float
     version: TableVersion | None
@@ -148,21 +164,21 @@ class _Tick(NamedTuple):
 class TableFeed:
     """A table as the subscribers of one client family see it.
 
-    Subscribers with one update interval send at the same ticks, whole intervals apart, so that they share messages:
-    the first of them at a tick fixes the version that all of them send. A subscriber that sends a fresh change, at no
-    tick, begins the ticks anew, unless the last one is less than an interval ago.
+    Subscribers with one update interval send at the same ticks, whole intervals apart, so that they share messages: the
+    first subscriber at a tick fixes the version that all of them send. A subscriber that sends a change outside of a
+    tick restarts the ticks, unless the last tick is less than an interval ago.
 
     Args:
         table: the table.
-        limits: bounds of what a subscription may cost.
+        limits: bounds of the cost of a subscription.
         family: the kind of the clients.
-        columns: numbers of the columns that exist for these subscribers, of those that the family sees; ``None``: all.
+        columns: numbers, in the family's view, of the columns that these subscribers see; ``None`` for all.
 
     Attributes:
         table: the table.
-        limits: bounds of what a subscription may cost.
-        view: the columns of the table that the family sees, and their types. Requests and messages number columns as
-            the view does.
+        limits: bounds of the cost of a subscription.
+        view: the columns of the table that these subscribers see, and their types. Requests and messages number
+            columns as the view does.
         schema: the view's schema on the wire.
 
     """
@@ -184,21 +200,23 @@ class TableFeed:
         ]
         attributes = attributes_for(table.attributes, family)
         self.schema: pa.Schema = view.schema
-        if family is not ClientFamily.BROWSER:  # a page is told about columns in words of its own
+        if family is not ClientFamily.BROWSER:  # a page gets the descriptions of columns separately
             self.schema = barrage_schema(view.schema, attributes=attributes, key_columns=keys)
         self._lock = threading.Lock()
         self._groups: dict[Hashable, SubscriberGroup] = {}
         self._viewport_groups: dict[Hashable, ViewportGroup] = {}
         self._ticks: dict[float, _Tick] = {}
-        self._fold: tuple[float, ref[UpdateNode]] | None = None  # time, and the node up to which history is folded
+        self._fold: tuple[float, ref[UpdateNode]] | None = None  # time, and the node up to which histories are folded
         self._members = 0
-        self._shared: dict[tuple[int, int], SharedRows] = {}  # by id() of the update, which the value holds, and step
+        self._shared: dict[tuple[int, int], SharedRows] = {}  # by id() of the update, which the value has, and step
 
     def shared_rows(self, update: TableUpdate, version: TableVersion) -> SharedRows | None:
-        """The rows of ``update`` as of ``version``, read once for all subscribers that need parts of them.
+        """Read the rows of ``update`` as of ``version`` once for all subscribers.
 
-        ``None`` when separate reads are cheaper, for few subscribers or many changed rows, and when rows were added,
-        removed or shifted.
+        Returns:
+            ``None`` when separate reads cost less, for few subscribers or many changed rows, and when rows were added,
+            removed or shifted.
+
         """
         if update.added or update.removed or update.shifted.size:
             return None
@@ -219,15 +237,16 @@ class TableFeed:
             return shared
 
     def tick_at(self, interval: float, due: float, time: float) -> tuple[float, TableVersion]:
-        """The tick that a subscriber takes part in, and the version to send.
+        """Return the time of a subscriber's tick, and the version to send.
 
         Args:
-            interval: of the subscriber, in seconds.
-            due: since when the subscriber may send.
-            time: of the tick, if it is a new one.
+            interval: the subscriber's interval, in seconds.
+            due: the time from which the subscriber may send.
+            time: the time of the tick, if it is a new one.
 
         Returns:
-            The latest tick, if the subscriber is late for it; otherwise ``time``, and the present version.
+            The latest tick and its version, if the subscriber is late for it; otherwise ``time`` and the present
+            version.
 
         """
         slack = _ROUNDING * interval
@@ -244,7 +263,7 @@ class TableFeed:
             return time, version
 
     def tick_after(self, interval: float, time: float) -> float:
-        """The first tick of ``interval`` at ``time`` or later; ``time`` itself where there are no ticks yet."""
+        """Return the first tick at ``time`` or later; ``time`` if there are no ticks yet."""
         with self._lock:
             tick = self._ticks.get(interval)
         if tick is None:
@@ -252,17 +271,18 @@ class TableFeed:
         return max(time, tick.time + math.ceil((time - tick.time) / interval - _ROUNDING) * interval)
 
     def fold_end(self, now: float) -> UpdateNode:
-        """The node up to which subscribers fold their history at ``now``: the same for all, so that they share work."""
+        """Return the node up to which all subscribers fold their history at ``now``."""
         with self._lock:
             end = None if self._fold is None or self._fold[0] != now else self._fold[1]()
             if end is None:
                 end = self.table.version.node
-                self._fold = (now, ref(end))  # weakly: a node keeps the whole later history alive
+                self._fold = (now, ref(end))  # weakly, because a node keeps the whole later history alive
             return end
 
     def tidy(self, now: float) -> None:
-        """Drop the versions of ticks that all members have had time to send: a version keeps the whole later history
-        alive.
+        """Drop the versions of ticks that all members have had time to send.
+
+        A version keeps the whole later history alive.
         """
         with self._lock:
             for interval, tick in tuple(self._ticks.items()):
@@ -278,7 +298,7 @@ class TableFeed:
             group = self._groups.get(key)
             if group is None:
                 group = self._groups[key] = SubscriberGroup(key)
-                # rows of one update differ in number from column to column, which only lists and ragged batches carry
+                # Columns of an update differ in their modified rows, so batches must be ragged or have lists.
                 if positions is not None and window.is_run and encoder.carries_ragged:
                     group.viewport_key = (window.columns, window.reverse, encoder.key)
                     viewports = self._viewport_groups.get(group.viewport_key)
@@ -293,7 +313,7 @@ class TableFeed:
     def move(
         self, group: SubscriberGroup, window: Window, encoder: MessageEncoder, *, only_moved: bool
     ) -> SubscriberGroup:
-        """Leave ``group`` for that of ``window``; returns it.
+        """Leave ``group`` for the group of ``window``, and return that.
 
         ``only_moved``: both windows are one range of positions, of the same columns and direction.
         """
@@ -304,7 +324,7 @@ class TableFeed:
                     del self._groups[group.key]
                     self._groups[key] = group
                     group.key = key
-                    group.latest = None  # of the viewport before: one who left may have asked for it
+                    group.latest = None  # of the viewport before, for members that have left
                     if group.viewports is not None and window.positions is not None:
                         group.viewports.leave(group.seat)
                         group.seat = object()
@@ -339,8 +359,8 @@ class TableFeed:
 
 
 def _group_key(window: Window, encoder: MessageEncoder) -> Hashable:
-    """Equal for subscribers with equal messages."""
+    """Return a key that is equal for subscribers with equal messages."""
     positions = window.positions
     if positions is not None and positions.range_count > _MOST_RANGES:
-        return object()  # equal viewports are unlikely here, and expensive to compare
+        return object()  # long viewports are expensive to compare, and rarely equal
     return (window.columns, positions, window.reverse, encoder.key)

@@ -1,7 +1,7 @@
-"""What a table did in the last minutes, so that a subscriber who comes back gets the difference instead of everything.
+"""The recent updates of tables, from which a returning subscriber resumes.
 
-History is kept as updates: row sets and shifts, without values. The row set of an earlier step is that of the present
-one with the updates undone, and values come from the present version, as for a subscriber who was slow.
+Updates are kept as row sets and shifts, without values. The row set of an earlier step is the present row set with the
+updates undone. Values come from the present version, as for a slow subscriber.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from barrage_server.rowset import RowSet
 __all__ = ["History", "TableHistory"]
 
 _ENTRY_BYTES: Final = 400
-"""Bytes of an update without row keys, about."""
+"""Approximate bytes of an update without row keys."""
 _CELLS_PER_SET: Final = 200
-"""Cells whose transfer takes as long as coalescing one row set of an update, about."""
+"""Approximate number of cells whose transfer takes as long as coalescing one row set of an update."""
 _ALWAYS_SETS: Final = 2_000
-"""Row sets that are coalesced however small the table is."""
+"""The number of row sets that are always coalesced, also of a small table."""
 _MOST_PENDING: Final = 256
-"""Updates that are taken up together, so that publishers do not wait for it."""
+"""The most updates that are recorded together, so that publishers do not wait for it."""
 _PENDING_BYTES: Final = 64 << 20
-"""Bytes of row sets of a table, about, which updates hold until they are taken up."""
+"""Approximate bytes of row sets that updates of a table reference until they are recorded."""
 _KEPT: Final = 8
-"""Points that several subscribers may have been cut off at."""
+"""The most points that are kept for several subscribers."""
 
 
 class _Entry(NamedTuple):
-    """One update.
+    """One recorded update.
 
     Attributes:
-        step: the cycle that it was made by.
-        when: when it was taken up, in seconds.
+        step: the step of its cycle.
+        when: time of its recording, in seconds.
         update: the update.
         sets: number of different row sets in it.
         nbytes: bytes of memory.
@@ -61,19 +61,20 @@ class _Entry(NamedTuple):
 
 
 class TableHistory:
-    """The retained updates of one table. Not locked: :class:`History` locks.
+    """The recorded updates of one table. Not locked: :class:`History` locks.
 
     Args:
-        table: the table, which is held weakly.
+        table: the table, which is referenced weakly.
+        now: the present time, in seconds.
 
     Attributes:
-        first: the earliest step from which everything is known.
-        members: subscribers that may come back.
-        coalescing: held by the thread that makes a node of a point: others may need the same one.
-        left_at: when the last of them left, in seconds.
-        is_closed: whether it is not kept up any more.
-        pending: updates, about, that were not taken up yet.
-        batch: number of them from which on they are.
+        first: the earliest step from which all updates are recorded.
+        members: number of subscribers that may return.
+        coalescing: lock of the thread that makes the node of a point, because others may need the same node.
+        left_at: time when the last subscriber left, in seconds.
+        is_closed: whether recording has ended.
+        pending: approximate number of updates that are not recorded yet.
+        batch: number of pending updates that are recorded together.
 
     """
 
@@ -109,7 +110,7 @@ class TableHistory:
         self._starts: dict[int, UpdateNode] = {}
 
     def take(self, end: UpdateNode, now: float) -> Iterator[int]:
-        """Take up the updates up to ``end``; gives the bytes of each."""
+        """Record the updates up to ``end``, and yield the bytes of each."""
         while self._tail.step < end.step:
             node = self._tail.next
             if node is None:
@@ -126,11 +127,11 @@ class TableHistory:
 
     @property
     def oldest(self) -> float | None:
-        """When the oldest update was taken up; ``None`` without any."""
+        """Time of the recording of the oldest update; ``None`` without updates."""
         return self._entries[0].when if self._entries else None
 
     def forget_oldest(self) -> int:
-        """Forget the oldest update; returns its bytes, 0 without any."""
+        """Forget the oldest update; return its bytes, 0 without updates."""
         if not self._entries:
             return 0
         entry = self._entries.popleft()
@@ -138,36 +139,36 @@ class TableHistory:
         return entry.nbytes
 
     def close(self) -> int:
-        """Forget everything, and keep up no more; returns the bytes that are free."""
+        """Forget all updates, and end the recording; return the freed bytes."""
         self.is_closed = True
         self.stop()
         freed = sum(entry.nbytes for entry in self._entries)
         self._entries.clear()
         self._starts.clear()
         self.first = self._tail.step
-        # a node of the table would keep all later ones alive: subscribers and the order of updates still hold this
+        # A node of the table would keep all later nodes alive, because this object is still referenced.
         self._tail = UpdateNode(self.first, RowSet.EMPTY, TableUpdate.empty(len(self._nothing)))
         return freed
 
     def known(self, step: int) -> UpdateNode | None:
-        """The node of ``step``, if :meth:`remember` was called for it since the last :meth:`tidy`."""
+        """Return the remembered node of ``step``, if any."""
         return self._starts.get(step)
 
     def remember(self, node: UpdateNode) -> None:
-        """Keep a node for further subscribers that were cut off at the same step."""
+        """Keep a node until :meth:`tidy`, for other subscribers that return to its step."""
         if len(self._starts) >= _KEPT:
             self._starts.clear()
         self._starts[node.step] = node
 
     def after(self, step: int, cells: int) -> tuple[list[TableUpdate], UpdateNode] | None:
-        """The updates after ``step``, and the node of the last one.
+        """Return the updates after ``step``, and the node of the last one.
 
         Args:
             step: a step at which the table has changed.
-            cells: cells in the table: what takes longer to coalesce than to send them is not done.
+            cells: number of cells of the table, which bounds the cost of coalescing by that of a snapshot.
 
         Returns:
-            ``None`` when the history does not reach back to ``step`` or is too long, and when ``step`` is yet to come.
+            ``None`` when the history does not reach back to ``step`` or is too long, and for a future ``step``.
 
         """
         end = self._tail
@@ -185,7 +186,7 @@ class TableHistory:
         return updates[::-1], end
 
     def tidy(self) -> None:
-        """Drop what only subscribers share that come back at one time."""
+        """Drop the remembered nodes, which subscribers share that return at one time."""
         self._starts.clear()
 
     def _entry(self, node: UpdateNode, now: float) -> _Entry:
@@ -203,16 +204,16 @@ class TableHistory:
 
 
 def _node_before(step: int, updates: Sequence[TableUpdate], end: UpdateNode) -> UpdateNode:
-    """The node of ``step``, of a history that went on with ``updates`` to ``end``."""
+    """Make the node of ``step``, after which ``updates`` led to ``end``."""
     if not updates:
         return earlier_node(step, end.row_set, TableUpdate.empty(len(end.update.modified)), end)
-    kept = [_packed(update) for update in updates]  # copies: what set operations derive is not kept with the history
+    kept = [_packed(update) for update in updates]  # copies, so that the history does not keep derived arrays
     total, before = coalesce_all(kept, end.row_set)
     return earlier_node(step, before, total, end)
 
 
 def _packed(update: TableUpdate) -> TableUpdate:
-    """The same update for keeping. Columns with one row set still share it."""
+    """Copy an update with packed row sets; columns still share them."""
     packed: dict[int, RowSet] = {}
     for rows in update.modified:
         if rows and id(rows) not in packed:
@@ -223,20 +224,20 @@ def _packed(update: TableUpdate) -> TableUpdate:
 
 @dataclass(slots=True)
 class _Total:
-    """All bytes of all tables, and the tables in the order of their updates: an entry for each."""
+    """The bytes of all updates, and the table of each update in order."""
 
     nbytes: int = 0
     order: deque[TableHistory] = field(default_factory=deque)
 
 
 class History:
-    """The retained updates of all tables. Methods may be called from any thread.
+    """The recorded updates of all tables. Methods may be called from any thread.
 
-    A table has one from the first subscriber that may come back until ``seconds`` after the last one.
+    Updates of a table are recorded from the first subscriber that may return until ``seconds`` after the last one.
 
     Args:
         seconds: seconds for which an update is kept.
-        most_bytes: bytes of all of them together.
+        most_bytes: most bytes of all updates.
 
     """
 
@@ -250,40 +251,43 @@ class History:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all retained updates, about."""
+        """Approximate bytes of all recorded updates."""
         return self._total.nbytes
 
     def join(self, table: Table, now: float) -> TableHistory:
-        """Keep the history of ``table`` while a subscriber is there that may come back; see :meth:`leave`."""
+        """Record ``table`` for a subscriber that may return, until :meth:`leave`."""
         with self._lock:
             history = self._watched(table, now)
             history.members += 1
             return history
 
     def leave(self, history: TableHistory, now: float) -> None:
-        """The subscriber has left, and may come back."""
+        """End one :meth:`join`; the subscriber may return."""
         with self._lock:
             history.members -= 1
             history.left_at = now
 
     def watch(self, table: Table, now: float) -> None:
-        """Keep the history of ``table`` for subscribers that may come back, as if the last one had just left."""
+        """Record ``table`` for returning subscribers, as if the last one had just left."""
         with self._lock:
             self._watched(table, now)
 
     def since(self, history: TableHistory, step: int, now: float) -> UpdateNode | None:
-        """The point of a subscriber that has everything up to ``step``, as a node with all that came after it.
+        """Return the node of a subscriber that is up to date with ``step``.
 
-        The node is the caller's own: what another subscriber coalesces up to a later version is an error for one that
-        still sends an earlier one. ``None`` when the point is not known any more, or would take longer than a snapshot.
-        Publishers do not wait for it.
+        All later updates follow the node. Each caller gets another node, because a node that another subscriber has
+        coalesced up to a later version cannot lead to an earlier one. Publishers do not wait for this call.
+
+        Returns:
+            ``None`` when the step is not known any more, or coalescing would take longer than a snapshot.
+
         """
         with history.coalescing:
             with self._lock:
                 table = history.table()
                 if table is None or history.is_closed:
                     return None
-                version = table.version  # under the lock: no other thread has taken up a later one
+                version = table.version  # under the lock, so that no other thread has recorded a later one
                 self._take(history, version.node, now)
                 known = history.known(step)
                 after = None if known is not None else history.after(step, version.size * len(version.schema))
@@ -298,7 +302,7 @@ class History:
             return fold_nodes(node, version.node)
 
     def tidy(self, now: float) -> None:
-        """Forget what is too old, and tables without subscribers. To be called about once a second."""
+        """Forget old updates, and tables without subscribers; call it once a second."""
         with self._lock:
             self._now = now
             self._forget(now - self._seconds)
@@ -323,7 +327,7 @@ class History:
 
     def _listener(self, history: TableHistory) -> TableListener:
         def changed(_update: TableUpdate, _before: TableVersion, after: TableVersion) -> None:
-            history.pending += 1  # one thread at a time tells listeners
+            history.pending += 1  # one thread at a time calls listeners
             if history.pending >= history.batch:
                 with self._lock:
                     if not history.is_closed:
@@ -340,7 +344,7 @@ class History:
             total.nbytes -= total.order.popleft().forget_oldest()
 
     def _forget(self, before: float) -> None:
-        """Forget the updates that were taken up ``before`` a time."""
+        """Forget the updates that were recorded before the time ``before``."""
         order = self._total.order
         while order:
             oldest = order[0].oldest

@@ -1,7 +1,7 @@
-"""One message to a subscriber: its metadata, and the source of its rows.
+"""Messages to subscribers: their metadata, and the source of their rows.
 
-Each function is a pure function of two points in a table's history and of the subscriber's request; therefore
-subscribers can share a message.
+Messages are pure functions of two points in a table's history and of the subscriber's request; therefore subscribers
+can share them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
 class Dialect(Enum):
     """How messages to a viewport subscriber name rows.
 
-    ``KEY_SPACE``: row keys and shifts of the whole table, values only for the rows in view, as the Barrage concepts
-    describe it.
-    ``FLATTENED``: positions inside the viewport and no shifts, as Deephaven sends it. Full subscriptions are the same
-    in both.
+    ``KEY_SPACE``: row keys and shifts of the whole table, with values for the rows in view only, as in the Barrage
+    concepts.
+    ``FLATTENED``: positions inside the viewport, without shifts, as Deephaven sends them. Full subscriptions are the
+    same in both.
     """
 
     KEY_SPACE = "key-space"
@@ -55,9 +55,15 @@ class Dialect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """The source of the rows of a message: a version, the keys to read, and the columns.
+    """The source of the rows of a message.
 
-    Columns are those of ``view``, by its numbers.
+    Attributes:
+        version: the version to read.
+        view: the columns that the subscriber can see.
+        columns: numbers of the columns to read, in the view.
+        added: keys of the added rows.
+        modified: keys of the modified rows of each column of the view.
+
     """
 
     version: TableVersion
@@ -67,8 +73,9 @@ class RowSource:
     modified: tuple[RowSet, ...]
 
     def read_adds(self, start: int, stop: int) -> Sequence[pa.Array]:
-        """Values of the added rows ``start`` to ``stop``: one array per schema column, of length zero where not
-        subscribed.
+        """Read the added rows ``[start, stop)``: one array per schema column.
+
+        Columns that are not subscribed have length zero.
         """
         rows = self.added if start == 0 and stop >= self.added.size else self.added.slice(start, stop)
         read = self._read(rows, self.columns)
@@ -81,7 +88,7 @@ class RowSource:
         ]
 
     def read_mods(self, column: int, start: int, stop: int) -> pa.Array:
-        """Values of the rows modified in ``column``, from the ``start``-th to the ``stop``-th."""
+        """Read ``[start, stop)`` of the rows modified in ``column``."""
         rows = self.modified[column]
         if start > 0 or stop < rows.size:
             rows = rows.slice(start, stop)
@@ -97,7 +104,7 @@ class RowSource:
 
 @dataclass(frozen=True, slots=True)
 class EncodedMessage:
-    """A message, and how to convert it to record batches."""
+    """A message that is not converted to record batches yet."""
 
     metadata: UpdateMetadata
     source: RowSource
@@ -105,29 +112,29 @@ class EncodedMessage:
 
     @property
     def row_count(self) -> int:
-        """Number of rows with values: added ones, plus the largest number of modified rows of a column."""
+        """Number of rows with values: added rows, and the most modified rows of a column."""
         return self.source.added.size + max((rows.size for rows in self.source.modified), default=0)
 
     @property
     def is_snapshot(self) -> bool:
-        """Whether it shows what was there, and no change."""
+        """Whether the message answers a request, and is no change of the table."""
         return self.metadata.is_snapshot
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """Record batches with their ``app_metadata``, read lazily from the version."""
+        """Return the record batches with their ``app_metadata``, read lazily."""
         return self.writer.record_batches(self._outgoing())
 
     def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-        """The same as raw messages, for endpoints that can write columns of different lengths."""
+        """Return raw messages, which may have columns of different lengths."""
         return self.writer.ipc_messages(self._outgoing())
 
     def flight_data(self) -> Iterator[bytes]:
-        """:meth:`ipc_messages`, each serialized as ``FlightData``."""
+        """Yield the raw messages, serialized as ``FlightData``."""
         for header, app_metadata, body in self.ipc_messages():
             yield encode_flight_data(header, app_metadata, body)
 
     def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """The same for web pages; see :func:`encapsulated_messages`."""
+        """Return the messages to web pages; see :func:`encapsulated_messages`."""
         return encapsulated_messages(self.ipc_messages())
 
     def _outgoing(self) -> OutgoingMessage:
@@ -144,8 +151,11 @@ class EncodedMessage:
 def encapsulated_messages(
     messages: Iterable[tuple[bytes, bytes | None, Sequence[Any]]],
 ) -> Iterator[tuple[bytes | None, bytes]]:
-    """Raw messages as pairs: the flatbuffer of the update's metadata (``None`` on all but the first), and the
-    encapsulated record batch.
+    """Convert raw messages to messages to web pages.
+
+    Returns:
+        Pairs of the flatbuffer of the update's metadata (of the first only) and the encapsulated record batch.
+
     """
     for header, app_metadata, body in messages:
         metadata = None if app_metadata is None else bytes(unwrap(app_metadata)[1])
@@ -153,20 +163,31 @@ def encapsulated_messages(
 
 
 class MessageEncoder:
-    """The form of one subscriber's messages, and the columns that it can see."""
+    """The form of one subscriber's messages, and the columns that it can see.
+
+    Args:
+        schema: the view's schema, with its metadata on the wire.
+        view: the columns that the subscriber can see.
+        options: the options of the subscription.
+        dialect: the dialect of viewport messages.
+        lengths: the treatment of columns that differ in length.
+
+    Attributes:
+        key: equal for encoders of equal messages.
+
+    """
 
     __slots__ = ("dialect", "key", "lengths", "options", "view", "writer")
 
     def __init__(
         self, schema: pa.Schema, view: ColumnView, options: SubscriptionOptions, dialect: Dialect, lengths: LengthMode
     ) -> None:
-        """``schema``: the view's schema, with its metadata on the wire."""
         self.writer = MessageWriter(schema, options, lengths)
         self.view = view
         self.options = options
         self.dialect = dialect
         self.lengths = lengths
-        # Equal keys mean equal messages. The parts are quick to hash.
+        # All parts of the key are fast to hash.
         chosen = (getattr(options, name) for name in options.__slots__ if name != "min_update_interval_ms")
         self.key = (*chosen, dialect.value, lengths.value)
 
@@ -183,19 +204,25 @@ class MessageEncoder:
         added: RowSet,
         modified: tuple[RowSet, ...],
     ) -> EncodedMessage:
-        """The message, ready to be converted to batches. It does not keep later history alive.
+        """Make a message, which does not keep later history alive.
 
-        ``columns`` and ``modified``: in the numbering of the view.
+        Args:
+            metadata: the metadata.
+            version: the version to read.
+            columns: numbers of the columns to read, in the view.
+            added: keys of the rows to read.
+            modified: keys of the modified rows to read, of each column of the view.
+
         """
         source = RowSource(version.detached(), self.view, columns, added, modified)
         return EncodedMessage(metadata, source, self.writer)
 
     def nothing_modified(self) -> tuple[RowSet, ...]:
-        """An empty row set for each column."""
+        """Return an empty row set for each column."""
         return all_columns(RowSet.empty(), len(self.view.sources))
 
     def modified(self, update: TableUpdate) -> tuple[RowSet, ...]:
-        """The modified rows of each column that the subscriber can see."""
+        """Return the modified rows of each column that the subscriber can see."""
         rows = update.modified
         return rows if self.view.is_plain else tuple(rows[number] for number in self.view.sources)
 
@@ -203,7 +230,17 @@ class MessageEncoder:
 def update_message(
     encoder: MessageEncoder, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
 ) -> EncodedMessage:
-    """What changed in the window since the subscriber had the row set ``before``."""
+    """Make the message of an update.
+
+    Args:
+        encoder: the form of the message.
+        window: the subscriber's window.
+        update: all changes since the subscriber's point in the history.
+        before: the row set at that point.
+        first_step: the first step of the changes.
+        version: the version after the changes.
+
+    """
     base = UpdateMetadata(
         first_seq=first_step,
         last_seq=version.step,
@@ -251,8 +288,16 @@ def update_message(
 def blink_message(
     encoder: MessageEncoder, window: Window, gone: RowSet, unsent: RowSet, first_step: int, version: TableVersion
 ) -> EncodedMessage:
-    """For a full subscriber of a blink table: remove the rows ``gone``, which the last message added, and add the rows
-    ``unsent``: those added since then, including those removed again.
+    """Make the message of an update to a full subscriber of a blink table.
+
+    Args:
+        encoder: the form of the message.
+        window: the subscriber's window.
+        gone: the rows that the last message added, which this one removes.
+        unsent: all rows added since then, also those removed again.
+        first_step: the first step of the update.
+        version: the version after the update.
+
     """
     nothing = encoder.nothing_modified()
     metadata = UpdateMetadata(
@@ -270,10 +315,10 @@ def blink_message(
 def initial_message(
     encoder: MessageEncoder, window: Window, version: TableVersion, view: RowSet, start: int, stop: int
 ) -> EncodedMessage:
-    """The first snapshot, or the part of it that holds the rows ``start`` to ``stop`` of those in ``view``.
+    """Make the first snapshot, or its part of the rows ``[start, stop)`` in view.
 
-    A part that is not the last one carries the positions reached so far as its effective viewport; each part names all
-    rows, and includes only its own. A viewport's snapshot has a single part.
+    Each part names all rows, and includes its own only. A part before the last one has the positions reached so far as
+    its effective viewport. The snapshot of a viewport has a single part.
     """
     nothing = encoder.nothing_modified()
     part = view if start == 0 and stop >= view.size else view.slice(start, stop)
@@ -299,10 +344,11 @@ def initial_message(
 
 
 def change_message(encoder: MessageEncoder, old: Window, new: Window, version: TableVersion) -> EncodedMessage:
-    """The answer to a changed viewport, for a subscriber that is up to date with ``version`` in its ``old`` window.
+    """Make the answer to a changed viewport.
 
-    Rows that it has, with all requested columns, are not sent again. In key space ``added_rows`` names only the rows
-    with values, since the subscriber knows the table's row set.
+    The subscriber is up to date with ``version`` in its ``old`` window. Rows that it has, with all requested columns,
+    are not sent again. In key space ``added_rows`` has only the rows with values, because the subscriber knows the row
+    set of the table.
     """
     nothing = encoder.nothing_modified()
     had = old.keys(version.row_set)
@@ -328,8 +374,9 @@ def change_message(encoder: MessageEncoder, old: Window, new: Window, version: T
 
 
 def _columns_of(modified: tuple[RowSet, ...], window: Window, encoder: MessageEncoder) -> tuple[RowSet, ...]:
-    """Modified rows of the subscribed columns; where a reader needs columns of one length, each column has the rows of
-    all.
+    """Return the modified rows of the subscribed columns.
+
+    Where a reader needs columns of one length, each column has the modified rows of all.
     """
     wanted = set(window.columns)
     chosen = tuple(rows if number in wanted else RowSet.empty() for number, rows in enumerate(modified))

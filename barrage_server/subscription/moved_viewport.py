@@ -1,7 +1,7 @@
-"""The answer to a viewport that moves: the most frequent message of a table that is scrolled through.
+"""The fast path for answers to viewports that move.
 
-It is the message of :func:`~barrage_server.subscription.message.change_message`, made by a shorter path where it is one
-batch whose metadata differs from that of an earlier answer in a few bytes only.
+The answer is the message of :func:`~barrage_server.subscription.message.change_message`. The fast path applies where it
+is one batch whose metadata differs from that of an earlier answer in a few bytes only.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from barrage_server.wire.update_metadata import MovedFrame
 
 __all__ = ["MovedMessage", "ViewportMoves"]
 
-_MOST_FRAMES: Final = 32  # of one subscriber: encoded row sets differ in length from place to place
-_MOST_SET_BYTES: Final = 64  # of an encoded row set in a frame that is kept
-# Bounds in bytes of app_metadata: of the message, and of each row.
+_MOST_FRAMES: Final = 32  # most frames of one subscriber: encoded row sets differ in length
+_MOST_SET_BYTES: Final = 64  # most bytes of an encoded row set in a kept frame
+# Upper bounds of the bytes of app_metadata: for the message, and for each row.
 _METADATA_BYTES: Final = 512
 _BYTES_PER_ROW: Final = 16
 
 
 class ViewportMoves:
-    """The answers to one subscriber whose viewport, one range of positions, moves.
+    """The answers to one subscriber that moves a viewport of one range.
 
     Args:
-        encoder: how messages are written.
+        encoder: the form of the messages.
 
     """
 
@@ -42,12 +42,15 @@ class ViewportMoves:
             encoder.dialect is Dialect.KEY_SPACE and encoder.view.is_plain and writer.sends_values_as_they_are
         )
         self._most_rows = writer.first_batch_rows
-        self._columns: tuple[int, ...] | None = None  # of the frames
-        self._frames: dict[tuple[int, int], MovedFrame] = {}  # by the lengths of their row sets, encoded
+        self._columns: tuple[int, ...] | None = None  # the columns of the frames
+        self._frames: dict[tuple[int, int], MovedFrame] = {}  # by the lengths of their encoded row sets
 
     def message(self, old: Window, new: Window, version: TableVersion) -> MovedMessage | None:
-        """The answer to a subscriber that is up to date with ``version`` in its ``old`` window; ``None`` where
-        :func:`~barrage_server.subscription.message.change_message` must make it.
+        """Make the answer to a subscriber that is up to date in its ``old`` window.
+
+        Returns:
+            ``None`` where :func:`~barrage_server.subscription.message.change_message` must make it.
+
         """
         if not (self._is_usual and new.columns is old.columns and new.is_forward_run and old.is_forward_run):
             return None
@@ -60,7 +63,19 @@ class ViewportMoves:
 
 
 class MovedMessage:
-    """The answer to one move; see :class:`~barrage_server.subscription.message.EncodedMessage`."""
+    """The answer to one move.
+
+    Methods are those of :class:`~barrage_server.subscription.message.EncodedMessage`.
+
+    Args:
+        encoder: the form of the message.
+        frames: the frames of the subscriber.
+        old: the window before the move.
+        new: the window after the move.
+        version: the version to read, without later history.
+        rows: the rows that the old window lacks.
+
+    """
 
     __slots__ = ("_encoder", "_frames", "_new", "_old", "_rows", "_version")
 
@@ -75,7 +90,6 @@ class MovedMessage:
         version: TableVersion,
         rows: RowSet,
     ) -> None:
-        """``rows``: the rows that the old window lacks. ``version``: without the later history."""
         self._encoder = encoder
         self._frames = frames
         self._old = old
@@ -94,7 +108,7 @@ class MovedMessage:
         return self._rows.size
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """The record batch with its ``app_metadata``; several where it would be too large."""
+        """Return the record batch with its ``app_metadata``; several if it is too large."""
         encoder, rows = self._encoder, self._rows
         source = RowSource(self._version, encoder.view, self._new.columns, rows, ())
         arrays = source.read_adds(0, rows.size)
@@ -104,15 +118,15 @@ class MovedMessage:
         return iter(((encoder.writer.batch(arrays, rows.size), self._app_metadata()),))
 
     def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-        """The same as raw messages."""
+        """Return raw messages."""
         return self._as_change().ipc_messages()
 
     def flight_data(self) -> Iterator[bytes]:
-        """The same as serialized ``FlightData``."""
+        """Return serialized ``FlightData``."""
         return self._as_change().flight_data()
 
     def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """The same for web pages; see :func:`~barrage_server.subscription.message.encapsulated_messages`."""
+        """Return the messages to web pages."""
         return self._as_change().encapsulated()
 
     def _app_metadata(self) -> bytes:

@@ -1,4 +1,4 @@
-"""The modified rows of an update, read once for many subscribers that each need a small part."""
+"""The modified rows of an update, read once for many subscribers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ Keys = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class SharedRows:
-    """The modified rows, with values, of an update without other changes, as of one version.
+    """The modified rows and their values of an update without other changes.
 
-    It holds no version, so it keeps no history alive.
+    It references no version, so it keeps no history alive.
+
+    Args:
+        view: the columns that the subscribers can see.
+        update: the update.
+        version: the version to read.
+
     """
 
     __slots__ = ("_columns", "update")
@@ -38,7 +44,8 @@ class SharedRows:
             self._columns.append((keys, values))
 
     def column(self, number: int) -> tuple[Keys, pa.Array] | None:
-        """The rows modified in the view's column ``number``, and their values; ``None`` without any. Columns with equal
-        modified rows share one array of keys.
+        """Return the rows modified in the view's column ``number``, and their values.
+
+        Columns with equal modified rows share one array of keys. ``None`` without modified rows.
         """
         return self._columns[number]

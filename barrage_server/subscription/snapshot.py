@@ -16,10 +16,9 @@ __all__ = ["snapshot_message"]
 def snapshot_message(
     feed: TableFeed, request: SnapshotRequest, version: TableVersion, lengths: LengthMode
 ) -> EncodedMessage:
-    """The rows and columns that ``request`` asks for, as of ``version``.
+    """Make the message with the requested rows and columns, as of ``version``.
 
-    Row sets are in key space in both dialects: ``added_rows`` is the whole table, ``added_rows_included`` the requested
-    rows.
+    Row sets are in key space: ``added_rows`` has the whole table, ``added_rows_included`` the requested rows.
 
     Raises:
         UnknownColumnError: the request names a column that the table lacks.

@@ -1,4 +1,4 @@
-"""One subscription: how far it has been sent, what it requests, and what is due."""
+"""The state machine of one subscription stream."""
 
 from __future__ import annotations
 
@@ -33,20 +33,22 @@ __all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
 
 # Subscribers with intervals of at least this many seconds send at common ticks, so that they can share messages.
 _SHORTEST_TICK = 0.005
-# Seconds without a message while the table ticked after which the history of a subscriber is folded. Longer than usual
-# intervals: until then subscribers at one point of the history share what they coalesce. A little less than the time
-# between two calls of Subscription.tidy.
+# Seconds without a message, while the table ticks, after which the history of a subscriber is folded. Longer than usual
+# intervals, because subscribers at one point of the history share coalesced updates until then. A little less than the
+# time between two calls of Subscription.tidy.
 _FOLD_SECONDS = 0.8
 
 
 class Poll(NamedTuple):
-    """What to send now, and when to ask again.
+    """The messages to send now, and the time of the next poll.
+
+    Times are in seconds of the caller's clock.
 
     Attributes:
-        messages: in the order they must be sent.
-        wake_at: time (seconds of the caller's clock) at which more is due; ``None``: when the table changes next.
-        not_before: nothing is due before this time unless the request changes.
-        tick: when changes before ``not_before`` are due; later ones are due at once.
+        messages: the messages, in the order of sending.
+        wake_at: time at which more is due; ``None`` for the next change of the table.
+        not_before: time before which nothing is due, unless the request changes.
+        tick: time at which changes before ``not_before`` are due; later changes are due at once.
 
     """
 
@@ -63,9 +65,9 @@ class SubscriptionStatistics:
     Attributes:
         table: the table's name.
         messages: number of messages returned so far.
-        rows: number of rows with values in them.
-        sent_step: the cycle up to which the subscriber has everything; -1 before the first snapshot is complete.
-        behind: cycles of the graph since then (some may not have touched the table).
+        rows: number of rows with values in these messages.
+        sent_step: the step up to which all changes were sent; -1 before the first snapshot is complete.
+        behind: cycles of the graph since then (some may not have changed the table).
         interval_ms: the update interval, in milliseconds.
         viewport_rows: rows in the window; ``None`` for a full subscription.
         columns: number of subscribed columns.
@@ -83,20 +85,20 @@ class SubscriptionStatistics:
 
 
 class Subscription:
-    """The state machine behind one subscription stream.
+    """The state machine of one subscription stream.
 
-    It keeps no data and no queue, only the point of the table's history up to which its subscriber has everything.
-    Messages are computed when the subscriber can take them, so a slow one gets fewer and larger ones. All methods may
-    be called from any thread.
+    It keeps no data and no queue, only the point of the table's history up to which its subscriber is up to date.
+    Messages are computed when the subscriber can take them, so a slow subscriber gets fewer and larger messages. All
+    methods may be called from any thread.
 
     Args:
         feed: the table, with the state that its subscribers share.
         request: the first request of the stream.
         dialect: how messages name the rows of a viewport.
         lengths: how the endpoint writes columns that differ in length.
-        since: what the subscriber has from an earlier subscription with this request, as a node of the table's history
-            that was not linked any more. It begins with the update since then, which may be empty, unless a snapshot is
-            smaller.
+        since: the point at which an earlier subscription with this request ended, as a node of
+            :meth:`~barrage_server.subscription.history.History.since`. The subscription then begins with the update
+            since that point, which may be empty, unless a snapshot is smaller.
 
     Raises:
         UnknownColumnError: the request names a column that the table lacks.
@@ -118,22 +120,24 @@ class Subscription:
         self._blinks = feed.table.traits.is_blink
         self._interval = self._interval_of(request)
         self._encoder = MessageEncoder(feed.schema, feed.view, request.options, dialect, lengths)
-        self._columns = (request.columns, check_columns(request.columns, len(feed.schema)))  # as asked for; numbers
+        self._columns = (request.columns, check_columns(request.columns, len(feed.schema)))  # as requested; numbers
         self._window = self._window_of(request)
         self._moves = ViewportMoves(self._encoder)
         self._lock = threading.Lock()
         self._node: UpdateNode | None = None
-        self._growing: tuple[TableVersion, int, UpdateNode] | None = None  # read up to there; what comes after it
-        self._folded_at = -math.inf  # time of the last message, or of the last fold of its history
+        self._growing: tuple[TableVersion, int, UpdateNode] | None = None  # snapshot: version, rows sent, later history
+        self._folded_at = -math.inf  # time of the last message, or of the last fold of the history
         self._change: Window | None = None
         self._not_before = -math.inf  # earliest time of the next update
-        self._tick = -math.inf  # its time, if something changes before then
-        self._waits = False  # whether something did
-        self._folded_to = -1  # the step up to which history was folded; no message can end before it
+        self._tick = -math.inf  # time of the next update, if the table changes before ``_not_before``
+        self._waits = False  # whether it has changed before
+        self._folded_to = -1  # the step up to which the history is folded; no message can end before it
         self._unsent = RowSet.empty()
-        self._counted: UpdateNode | None = None  # of a full subscription of a blink table: the end of ``_unsent``
-        self._shown = RowSet.empty()  # of a full subscription of a blink table: rows that the last message added
-        self._lingers = False  # whether all of them had left the table by then
+        # Of a full subscription of a blink table: the end of ``_unsent``, the rows that the last message added, and
+        # whether all of them had left the table by then.
+        self._counted: UpdateNode | None = None
+        self._shown = RowSet.empty()
+        self._lingers = False
         self._messages = 0
         self._rows = 0
         self._closed = False
@@ -145,7 +149,7 @@ class Subscription:
 
     @property
     def wire_schema(self) -> pa.Schema:
-        """The schema at the beginning of the stream."""
+        """The schema on the wire, at the beginning of the stream."""
         return self._encoder.writer.schema
 
     @property
@@ -154,13 +158,12 @@ class Subscription:
         return self._change or self._window
 
     def change(self, request: SubscriptionRequest) -> None:
-        """Apply a further request of the stream: other rows, columns or direction. The next :meth:`poll` answers it at
-        once.
+        """Apply a further request of the stream, which the next :meth:`poll` answers.
 
-        Of several before that poll, only the last is answered.
+        Of several requests before that poll, only the last one is answered.
 
         Raises:
-            InvalidRequestError: the change needs a stream of its own. The subscription continues unchanged.
+            InvalidRequestError: the change needs another stream. The subscription continues unchanged.
 
         """
         window = self._window_of(request)
@@ -179,12 +182,12 @@ class Subscription:
             self._interval = self._interval_of(request)
 
     def poll(self, now: float, *, at_once: bool = False, waited: bool = False) -> Poll:
-        """The messages due at ``now`` (seconds of a monotonic clock), in the order to send them.
+        """Return the messages that are due at ``now``.
 
         Args:
-            now: a time not before that of the last poll.
-            at_once: changes are due regardless of the interval.
-            waited: the table changed before ``not_before`` of the last poll, without a poll then.
+            now: seconds of a monotonic clock, not before the last poll.
+            at_once: whether changes are due regardless of the interval.
+            waited: whether the table changed before ``not_before`` of the last poll, without a poll then.
 
         """
         with self._lock:
@@ -194,7 +197,7 @@ class Subscription:
             before = self._node
             if self._node is None:
                 messages.append(self._next_part(now))
-            elif self._resumes:  # at once, also when nothing has changed: the subscriber waits for it
+            elif self._resumes:  # at once, also without changes, because the subscriber waits for it
                 self._resumes = False
                 messages.append(self._update(self._table.version))
                 self._wait_after(now)
@@ -221,10 +224,10 @@ class Subscription:
             return Poll(messages, self._due if stale else None, self._not_before, self._tick)
 
     def tidy(self, now: float) -> None:
-        """Fold the history that the subscriber keeps alive, if it was sent nothing for a while: its client does not
-        read, or has a long interval.
+        """Fold the history that the subscriber keeps alive, if it was not sent lately.
 
-        To be called about once a second. ``now`` is a time of the clock of :meth:`poll`.
+        Its client does not read, or has a long interval. To be called about once a second; ``now`` is a time of the
+        clock of :meth:`poll`.
         """
         with self._lock:
             if now - self._folded_at < _FOLD_SECONDS:
@@ -246,7 +249,7 @@ class Subscription:
                 self._folded_to = end.step
 
     def close(self) -> None:
-        """Leave the group. Later polls return nothing."""
+        """Leave the group; later polls return no messages."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -254,7 +257,7 @@ class Subscription:
                 self._feed.leave(self._group)
 
     def statistics(self) -> SubscriptionStatistics:
-        """The current gauges."""
+        """Return the current gauges."""
         with self._lock:
             sent = -1 if self._node is None else self._node.step
             version = self._table.version
@@ -270,9 +273,9 @@ class Subscription:
             )
 
     def _is_cheap(self, since: UpdateNode) -> bool:
-        """Whether the update since then has fewer values than a snapshot."""
+        """Whether the update since a node has fewer values than a snapshot."""
         if not self._window.is_full:
-            return True  # it has at most the rows in view
+            return True  # the update has at most the rows in view
         version, columns = self._table.version, len(self._window.columns)
         update = coalesce_nodes(since, version.node)
         modified = self._encoder.modified(update)
@@ -280,7 +283,7 @@ class Subscription:
         return values < columns * version.size or not values
 
     def _next_part(self, now: float) -> EncodedMessage:
-        """The next part of the first snapshot; all parts are of one version."""
+        """Make the next part of the first snapshot; all parts are of one version."""
         if self._growing is None:
             version, start = self._table.version, 0
             node = version.node
@@ -293,7 +296,7 @@ class Subscription:
             stop = min(stop, start + self._part_rows())
         message = initial_message(self._encoder, self._window, version, rows, start, stop)
         if stop < rows.size:
-            # detached: later parts read the same version; the node has the changes since
+            # Detached: later parts read the same version, and the node has the later history.
             self._growing = (version if start else version.detached(), stop, node)
         else:
             self._growing = None
@@ -303,12 +306,12 @@ class Subscription:
         return message
 
     def _part_rows(self) -> int:
-        """Rows in a part of the first snapshot: a multiple of the batch size, if it exceeds one batch."""
+        """Return the rows in a part of the first snapshot, if large whole batches."""
         rows = max(1, self._feed.limits.snapshot_part_cells // max(1, len(self._window.columns)))
         return rows if rows < BATCH_ROWS else rows - rows % BATCH_ROWS
 
     def _answer_change(self, now: float) -> list[Message]:
-        """The update of the old window, then the rows that the new one lacks: both of one version."""
+        """Make the update of the old window, then the answer to the change."""
         assert self._node is not None and self._change is not None
         version = self._table.version
         messages: list[Message] = []
@@ -324,7 +327,7 @@ class Subscription:
         return messages
 
     def _update(self, version: TableVersion) -> Message:
-        """All changes between the subscriber's point and ``version``, as one message."""
+        """Make one message of all changes between the subscriber's point and ``version``."""
         assert self._node is not None
         node, window = self._node, self._window
         first, gone, unsent = min(node.step + 1, version.step), self._shown, RowSet.empty()
@@ -356,20 +359,23 @@ class Subscription:
         return group.message(span, build, self._feed.limits.shared_rows)
 
     def _is_behind(self, node: UpdateNode) -> bool:
-        """Whether a subscriber with everything up to ``node`` lacks changes."""
+        """Whether changes after ``node`` are not sent yet."""
         return self._table.version.step > node.step or self._lingers
 
     @property
     def _due(self) -> float:
-        """When the changes that the subscriber lacks are due.
+        """The time at which unsent changes are due.
 
-        At once, if there was none for an interval: sparse rows do not wait. A subscriber that is behind waits for the
-        tick that it shares with others.
+        Changes after a whole interval without changes are due at once. Otherwise the subscriber waits for the tick that
+        it shares with others.
         """
         return self._tick if self._waits else self._not_before
 
     def _update_of_tick(self, now: float) -> Message:
-        """The update that is due. It counts as sent when it was due, so that lateness does not add up."""
+        """Make the update that is due.
+
+        It counts as sent at the time at which it was due, so that lateness does not add up.
+        """
         assert self._node is not None
         time, version = now, self._table.version
         if self._waits and now < self._tick + self._interval:
@@ -383,7 +389,7 @@ class Subscription:
         return message
 
     def _wait_after(self, time: float) -> None:
-        """Set when the next update may be sent, and when it is if it must wait, after one at ``time``."""
+        """Set the times of the next update, after an update at ``time``."""
         self._not_before = self._tick = time + self._interval
         self._waits = False
         if self._interval >= _SHORTEST_TICK:
@@ -398,7 +404,7 @@ class Subscription:
 
     def _window_of(self, request: SubscriptionRequest) -> Window:
         asked, columns = self._columns
-        if request.columns is not asked:  # otherwise the same object, so that a move is recognised by it
+        if request.columns is not asked:  # otherwise the same object, by which a move is recognised
             columns = check_columns(request.columns, len(self._feed.schema))
             self._columns = (request.columns, columns)
         return Window(columns, request.viewport, request.viewport is not None and request.reverse_viewport)

@@ -1,7 +1,7 @@
-"""Many viewports of one table: when only values change, the messages to all of them are slices of one batch.
+"""Messages to many viewports of one table, as slices of one batch.
 
-The cost follows the rows that changed in all viewports together. A message is then a slice of a record batch, and the
-row sets that name its rows.
+It applies when only values change. The cost follows the rows that changed in all viewports together. A message is a
+slice of a record batch, with the row sets of its rows.
 """
 
 from __future__ import annotations
@@ -29,23 +29,25 @@ from barrage_server.wire.wrapper import unwrap
 
 __all__ = ["GroupMessage", "ViewportGroup"]
 
-_KEPT: Final = 8  # changes: subscribers lag by different numbers of cycles
-_MOST_ROWS: Final = 1 << 20  # rows in one batch; overlapping viewports have their rows copied
-_NONE: Final = (0, 0)  # batches of added and of modified rows
+_KEPT: Final = 8  # most changes: subscribers lag by different numbers of cycles
+_MOST_ROWS: Final = 1 << 20  # most rows in one batch; rows of overlapping viewports are copied
+_NONE: Final = (0, 0)  # numbers of batches of added and of modified rows
 _ONE: Final = (0, 1)
 _NO_ROWS: Final = encode_row_set(RowSet.empty())
-# Bounds in bytes of app_metadata: of the message, of each column, and of each key of a column.
+# Upper bounds of the bytes of app_metadata: for the message, for each column, and for each key of a column.
 _METADATA_BYTES: Final = 512
 _BYTES_PER_COLUMN: Final = 64
 _BYTES_PER_KEY: Final = 16
 
 
 class ViewportGroup:
-    """Viewports with the same columns, direction, options and dialect, each a run of positions.
+    """Viewports of one run of positions each, with equal other settings.
+
+    They have the same columns, direction, options and dialect.
 
     Args:
-        encoder: how messages are written.
-        columns: numbers of the columns that all of them subscribe to.
+        encoder: the form of the messages.
+        columns: numbers of the subscribed columns.
         reverse: whether positions count from the end.
 
     """
@@ -79,13 +81,16 @@ class ViewportGroup:
     def message(
         self, member: object, shared: SharedRows, first_step: int, version: TableVersion
     ) -> GroupMessage | None:
-        """The message to ``member`` about a change with modified rows only; ``None`` when it must be built separately.
+        """Return the message to ``member`` about a change with modified rows only.
 
         Args:
-            member: as given to :meth:`join`.
+            member: the member, as given to :meth:`join`.
             shared: the rows, as of ``version``.
             first_step: the first step of the change.
             version: the version after the change.
+
+        Returns:
+            ``None`` when the message must be built separately.
 
         """
         span = (first_step, version.step)
@@ -93,7 +98,7 @@ class ViewportGroup:
             if span not in self._changes:
                 if len(self._changes) >= _KEPT:
                     oldest = min(self._changes, key=lambda kept: kept[1])
-                    if oldest[1] >= version.step:  # members lag at too many different steps to build each for all
+                    if oldest[1] >= version.step:  # members lag at too many different steps
                         return None
                     del self._changes[oldest]
                 self._changes[span] = self._build(shared, first_step, version)
@@ -104,9 +109,16 @@ class ViewportGroup:
         return None if index is None else GroupMessage(change, index)
 
     def known(self, member: object, first_step: int, last_step: int) -> GroupMessage | None:
-        """The message to ``member`` about the change from ``first_step`` to ``last_step``, if there is one already.
+        """Return the message to ``member`` about a change, if it was built for the group.
 
-        ``None``: it was not built for the group yet, or without this member.
+        Args:
+            member: the member, as given to :meth:`join`.
+            first_step: the first step of the change.
+            last_step: the last step of the change.
+
+        Returns:
+            ``None`` when it was not built yet, or without this member.
+
         """
         change = self._changes.get((first_step, last_step))
         index = None if change is None else change.members.of.get(member)
@@ -150,7 +162,7 @@ class ViewportGroup:
             sum(column.values.nbytes for column in columns if column is not None),
             _METADATA_BYTES + _BYTES_PER_COLUMN * len(columns) + _BYTES_PER_KEY * said,
         ):
-            return None  # a message with a limit of its size is built separately
+            return None  # messages beyond the limit of their size are built separately
         nothing = RowSet.empty()
         metadata = UpdateMetadata(
             first_seq=first_step,
@@ -166,7 +178,7 @@ class ViewportGroup:
 
 
 class _Members:
-    """The members, in order. Immutable: a change keeps the members of its time."""
+    """The members, in order. Immutable, because changes keep them."""
 
     def __init__(self, runs: dict[object, RowSet], reverse: bool) -> None:
         self.of = {member: number for number, member in enumerate(runs)}
@@ -175,26 +187,34 @@ class _Members:
         self._reverse = reverse
 
     def positions(self, size: int) -> tuple[Keys, Keys]:
-        """First and last position of each member in a table of ``size`` rows; last < first where nothing is in view."""
+        """Return the first and last position of each member in a table of ``size`` rows.
+
+        The last one is smaller than the first where nothing is in view.
+        """
         if self._reverse:
             return np.maximum(size - 1 - self._lasts, 0), size - 1 - self._firsts
         return self._firsts, np.minimum(self._lasts, size - 1)
 
 
 class _Runs:
-    """The modified rows of a column in each viewport: from ``starts`` to before ``stops``.
+    """The modified rows of a column in each viewport.
+
+    Args:
+        named: the modified rows of the column, in the numbering of messages before ``origins`` are subtracted.
+        starts: index in ``named`` of the first row of each viewport.
+        stops: index in ``named`` behind the last row of each viewport.
+        origins: the number that is subtracted for each viewport; None for 0.
+        encoded: encoded row sets by their keys, shared with other columns.
 
     Attributes:
-        total: rows in all viewports together.
+        lengths: number of rows in each viewport.
+        total: number of rows in all viewports together.
 
     """
 
     def __init__(
         self, named: Keys, starts: Keys, stops: Keys, origins: Keys | None, encoded: dict[bytes, bytes]
     ) -> None:
-        """``named``: the rows in the numbering of messages, minus ``origins`` of each viewport. ``encoded``: encoded
-        row sets by their keys, shared with other columns.
-        """
         self._named = named
         self._starts, self._stops = starts, stops
         self._origins = origins
@@ -204,19 +224,19 @@ class _Runs:
 
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
-        """Start and stop of each viewport."""
+        """The start and stop of each viewport."""
         return list(zip(self._starts.tolist(), self._stops.tolist(), strict=True))
 
     @cached_property
     def offsets(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        """Offsets of the rows of each viewport in the concatenation of all, and the end of the last (int32)."""
+        """Offsets of the rows of each viewport in ``order``, then the total (int32)."""
         offsets = np.zeros(len(self.lengths) + 1, np.int32)
         np.cumsum(self.lengths, out=offsets[1:])
         return offsets
 
     @cached_property
     def order(self) -> Keys | None:
-        """The concatenated rows of all viewports; ``None`` when the rows have that order already."""
+        """Indices of the rows of all viewports, concatenated; ``None`` if in order."""
         if self.total == len(self._named) and bool((self._starts == self.offsets[:-1]).all()):
             return None
         return np.arange(self.total) + np.repeat(self._starts - self.offsets[:-1], self.lengths)
@@ -226,11 +246,11 @@ class _Runs:
         return self._named.tolist()
 
     def encoded(self, index: int) -> bytes:
-        """The row set of one viewport."""
+        """Return the encoded row set of one viewport."""
         start, stop = self.bounds[index]
         if start == stop:
             return _NO_ROWS
-        if stop - start == 1:  # the most frequent: a row has changed
+        if stop - start == 1:  # the most frequent case
             key = self._numbers[start] - (0 if self._origins is None else int(self._origins[index]))
             return encode_range(key, key)
         keys = self._named[start:stop]
@@ -249,18 +269,18 @@ class _Column:
     values: pa.Array
 
     def of_viewports(self) -> _Column:
-        """This column with the concatenated values of all viewports."""
+        """Return this column with the concatenated values of all viewports."""
         order = self.runs.order
         return self if order is None else _Column(self.runs, take(self.values, order))
 
 
 class _Change:
-    """A change, for all members.
+    """The messages about one change to all members.
 
     Attributes:
         members: the members.
         columns: the rows and values of each column; ``None`` for a column without modified rows.
-        writer: puts messages into batches.
+        writer: converts messages to batches.
         counts: for each member, the largest number of modified rows of a column.
 
     """
@@ -274,8 +294,8 @@ class _Change:
         self._lock = threading.Lock()
         self._metadata = metadata
         self._frames: dict[tuple[int, int] | None, MetadataFrame] = {}
-        # Where all of these columns have the same modified rows in a viewport, its metadata differs in one row set
-        # only: what lies before and after it, by batch counts and its length.
+        # Where all columns have the same modified rows in a viewport, metadata differs in one row set only: the bytes
+        # before and after it, by batch counts and by the length of the row set.
         self._distinct = list({id(column.runs): column.runs for column in columns if column is not None}.values())
         self._halves: dict[tuple[tuple[int, int] | None, int], tuple[bytes, bytes]] = {}
         self._batch: pa.RecordBatch | None = None
@@ -285,7 +305,7 @@ class _Change:
         self.counts: list[int] = lengths.tolist()
 
     def batch(self) -> pa.RecordBatch:
-        """One row per member, with the list of its values in each column."""
+        """Return one row per member, with the list of its values in each column."""
         with self._lock:
             if self._batch is None:
                 count = len(self.members.of)
@@ -297,12 +317,12 @@ class _Change:
             return self._batch
 
     def values(self, number: int) -> pa.Array:
-        """The concatenated values of one column in all viewports."""
+        """Return the concatenated values of one column in all viewports."""
         column = self.columns[number]
         return empty_array(self._types[number]) if column is None else column.values
 
     def encode(self, index: int, counts: tuple[int, int] | None) -> bytes:
-        """app_metadata for one member."""
+        """Encode app_metadata for one member."""
         rows, *others = [runs.encoded(index) for runs in self._distinct] or [_NO_ROWS]
         if rows is _NO_ROWS or any(other != rows for other in others):
             return self._frame(counts).around(self._rows(index))
@@ -320,7 +340,7 @@ class _Change:
         return frame
 
     def _rows(self, index: int) -> list[bytes]:
-        """The row set of each column."""
+        """Return the encoded row set of each column."""
         known: dict[int, bytes] = {}
         rows: list[bytes] = []
         for column in self.columns:
@@ -336,7 +356,10 @@ class _Change:
 
 
 class GroupMessage:
-    """The message to one member of the group; see :class:`barrage_server.subscription.message.EncodedMessage`."""
+    """The message to one member of a group.
+
+    Methods are those of :class:`~barrage_server.subscription.message.EncodedMessage`.
+    """
 
     __slots__ = ("_change", "_index")
 
@@ -357,7 +380,7 @@ class GroupMessage:
         return self._change.counts[self._index]
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """The record batches with their ``app_metadata``, in ``columns_as_list`` form."""
+        """Return the record batches with their ``app_metadata``, with columns as lists."""
         writer = self._change.writer
         if self.row_count > writer.batch_rows:
             return writer.record_batches(self._outgoing())
@@ -365,23 +388,23 @@ class GroupMessage:
         return iter(((self._change.batch().slice(self._index, 1), self._change.encode(self._index, counts)),))
 
     def flight_data(self) -> Iterator[bytes]:
-        """The same as serialized ``FlightData``."""
+        """Yield serialized ``FlightData``."""
         for header, app_metadata, body in self._change.writer.ipc_messages(self._outgoing()):
             yield encode_flight_data(header, app_metadata, body)
 
     def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """The same for web pages; see :func:`~barrage_server.subscription.message.encapsulated_messages`."""
+        """Return the messages to web pages."""
         return encapsulated_messages(self._change.writer.ipc_messages(self._outgoing()))
 
     def _outgoing(self) -> OutgoingMessage:
         return OutgoingMessage(self, 0, lambda _start, _stop: [], self._counts(), self._read)
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
-        """The finished app_metadata; see :meth:`UpdateMetadata.encode`."""
+        """Encode app_metadata; see :meth:`UpdateMetadata.encode`."""
         return self._change.encode(self._index, batch_counts)
 
     def size_estimate(self) -> int:
-        """Bytes that :meth:`encode` gives; exact, because messages are small."""
+        """Return the exact bytes of :meth:`encode`; messages are small."""
         return len(self.encode())
 
     def _counts(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The part of a table that a subscriber requests: columns, and for a viewport row positions."""
+"""The part of a table that a subscriber requests: columns and row positions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Window", "check_columns"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Columns and, unless it is the whole table, row positions.
+    """The columns and the viewport of a subscription.
 
     Attributes:
         columns: numbers of the subscribed columns, ascending.
         positions: the viewport, in position space; ``None`` for a full subscription. It may reach beyond the table.
-        reverse: whether positions count from the end of the table, 0 being the last row.
+        reverse: whether positions count from the end of the table, where 0 is the last row.
 
     """
 
@@ -28,26 +28,26 @@ class Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether this is the whole table."""
+        """Whether the window is the whole table."""
         return self.positions is None
 
     @property
     def is_run(self) -> bool:
-        """Whether it is a viewport of one range of positions, not empty."""
+        """Whether the window is a viewport of one range of positions, not empty."""
         positions = self.positions
         return positions is not None and positions.size != 0 and positions.is_contiguous
 
     @property
     def is_forward_run(self) -> bool:
-        """Whether it is such a range, counted from the start of the table."""
+        """Whether the window is one range of positions from the start of the table."""
         return self.is_run and not self.reverse
 
     def count(self, size: int) -> int:
-        """Number of rows in the window of a table of ``size`` rows."""
+        """Return the number of rows in the window of a table of ``size`` rows."""
         return size if self.positions is None else self.positions.restrict(0, size - 1).size
 
     def keys(self, row_set: RowSet) -> RowSet:
-        """The row keys in the window of a table with ``row_set``."""
+        """Return the row keys in the window of a table with ``row_set``."""
         if self.positions is None:
             return row_set
         if not self.reverse:
@@ -56,17 +56,17 @@ class Window:
 
 
 def _reversed(positions: RowSet, size: int) -> RowSet:
-    """Positions counted from the end of ``size`` rows, as positions from the start."""
+    """Convert positions from the end of ``size`` rows to positions from the start."""
     inside = positions.restrict(0, size - 1)
     starts, ends = inside.ranges()
     return RowSet.from_ranges(size - 1 - ends[::-1], size - 1 - starts[::-1])
 
 
 def check_columns(columns: Sequence[int] | None, column_count: int) -> tuple[int, ...]:
-    """The column numbers of a request, ascending; all columns for ``None``.
+    """Return the column numbers of a request, ascending; all columns for ``None``.
 
     Raises:
-        UnknownColumnError: the table has no column of that number.
+        UnknownColumnError: the table has no column of a number.
 
     """
     if columns is None:

@@ -1,1 +1,4 @@
-"""Bytes to values and back: Barrage flatbuffers, schemas, record batches, tickets. No sockets, threads or clocks."""
+"""Bytes to values and back: Barrage flatbuffers, schemas, batches, tickets.
+
+No sockets, threads or clocks.
+"""

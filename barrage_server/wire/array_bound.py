@@ -1,4 +1,4 @@
-"""The bound of one Arrow array: its offsets have 32 bits."""
+"""The bound of one Arrow array with 32-bit offsets."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 __all__ = ["MOST_ITEMS"]
 
 MOST_ITEMS: Final = (1 << 31) - 1
-"""Bytes of texts, or items of lists, of one array."""
+"""The most bytes of texts, or items of lists, in one array."""

@@ -1,4 +1,7 @@
-"""Headers of Arrow IPC messages, as in ``FlightData.data_header``: bare flatbuffers without a length prefix."""
+"""Headers of Arrow IPC messages, as in ``FlightData.data_header``.
+
+They are flatbuffers without a length prefix.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,10 @@ _LITTLE_ENDIAN: Final = 0
 
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
-# A record batch's header has a fixed layout except its two vectors, so it is packed here: the root offset, padding, the
-# field list of Message (12 bytes; a table of 22; version at 14, type at 21, header at 16, body length at 4), Message,
-# the field list of RecordBatch (10 bytes; a table of 24; length at 4, nodes at 20, buffers at 16), RecordBatch. Then
-# come the buffers and the nodes, each as a count and pairs of int64 that lie at multiples of 8.
+# The header of a record batch has a fixed layout but for its two vectors, so it is packed here: the root offset,
+# padding, the vtable of Message (12 bytes; a table of 22; version at 14, type at 21, header at 16, body length at 4),
+# Message, the vtable of RecordBatch (10 bytes; a table of 24; length at 4, nodes at 20, buffers at 16), RecordBatch.
+# Then come the buffers and the nodes, each as a count and pairs of int64 at multiples of 8.
 _BATCH: Final = struct.Struct("<I 4x 6H i q 2x h I x B 5H i q 4x I I I")
 _MESSAGE_TABLE: Final = (20, 12, 22, 14, 21, 16, 4, 12)
 _BATCH_TABLE: Final = (10, 24, 4, 20, 16, 10)
@@ -45,7 +48,16 @@ _BATCH_TABLE: Final = (10, 24, 4, 20, 16, 10)
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """A record batch's header: its length in rows, its nodes and buffers as bytes of 16 each, and its body's length."""
+    """The header of a record batch.
+
+    Attributes:
+        length: the number of rows.
+        nodes: the field nodes, 16 bytes each.
+        buffers: the offsets and lengths of the buffers, 16 bytes each.
+        body_length: bytes of the body.
+        compressed: whether the buffers are compressed.
+
+    """
 
     length: int
     nodes: memoryview
@@ -55,7 +67,12 @@ class BatchHeader:
 
     @classmethod
     def decode(cls, header: bytes | memoryview) -> BatchHeader:
-        """Read a header; WireFormatError when it is damaged, or of another message than a record batch."""
+        """Decode a header.
+
+        Raises:
+            WireFormatError: it is damaged, or the header of another message.
+
+        """
         message = FlatTable.root(header)
         batch = message.table(2)
         if message.int8(1) != RECORD_BATCH or batch is None:
@@ -79,9 +96,14 @@ class BatchHeader:
 
     @classmethod
     def of_dictionary(cls, header: bytes | memoryview) -> tuple[int, bool, BatchHeader]:
-        """Of a dictionary batch: the id of the dictionary, whether it is a delta, and the header of its values.
+        """Decode the header of a dictionary batch.
 
-        WireFormatError when ``header`` is that of another message, or damaged.
+        Returns:
+            The id of the dictionary, whether the batch is a delta, and the header of its values.
+
+        Raises:
+            WireFormatError: ``header`` is damaged, or the header of another message.
+
         """
         message = FlatTable.root(header)
         dictionary = message.table(2)
@@ -92,7 +114,7 @@ class BatchHeader:
 
 
 def encode_batch_header(length: int, nodes: list[int], spans: list[int], body_length: int) -> bytes:
-    """The header of a record batch; ``nodes`` and ``spans`` are flat lists of pairs."""
+    """Encode the header of a record batch; ``nodes`` and ``spans`` list pairs flat."""
     count = len(spans) // 2
     table = (*_BATCH_TABLE, length, 8, 12 + 16 * count, count)
     head = _BATCH.pack(*_MESSAGE_TABLE, body_length, 4, 16, RECORD_BATCH, *table)
@@ -100,18 +122,18 @@ def encode_batch_header(length: int, nodes: list[int], spans: list[int], body_le
 
 
 def header_type(header: bytes | memoryview) -> int:
-    """The ``MessageHeader`` type, such as :data:`SCHEMA`; WireFormatError when the header is damaged."""
+    """Read the ``MessageHeader`` type; WireFormatError when the header is damaged."""
     return FlatTable.root(header).int8(1)
 
 
 def schema_header(schema: pa.Schema) -> bytes:
-    """The header of a schema message."""
+    """Encode the header of a schema message."""
     data: bytes = schema.serialize().to_pybytes()
     return data[8:] if data.startswith(_CONTINUATION) else data[4:]
 
 
 def decode_schema_message(header: bytes | memoryview) -> pa.Schema:
-    """The schema in a header; WireFormatError when it is damaged, or of another message."""
+    """Decode the schema in a header. Raises what :func:`read_schema` does."""
     data = bytes(header)
     message = FlatTable.root(data)
     schema = message.table(2)
@@ -123,11 +145,11 @@ def decode_schema_message(header: bytes | memoryview) -> pa.Schema:
 
 
 def read_schema(message: bytes) -> pa.Schema:
-    """The schema in an encapsulated IPC message.
+    """Read the schema in an encapsulated IPC message.
 
     Raises:
-        WireFormatError: it is damaged, or another message.
-        UnsupportedTypeError: it has types that are not supported.
+        WireFormatError: the message is damaged, or not a schema.
+        UnsupportedTypeError: the schema has unsupported types.
 
     """
     try:
@@ -139,6 +161,6 @@ def read_schema(message: bytes) -> pa.Schema:
 
 
 def encapsulated(header: bytes | memoryview, body: Iterable[Any] = ()) -> bytes:
-    """A header and its body, in pieces (buffers), as one encapsulated IPC message, which pyarrow reads."""
+    """Join a header and the pieces of its body to an encapsulated IPC message."""
     padding = b"\0" * (-len(header) % 8)
     return b"".join((_CONTINUATION, struct.pack("<I", len(header) + len(padding)), header, padding, *body))

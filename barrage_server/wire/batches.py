@@ -1,9 +1,9 @@
-"""Updates to record batches: the sending side of :mod:`barrage_server.wire.reader`.
+"""Updates as record batches; :mod:`barrage_server.wire.reader` reads them.
 
-All added rows come first, then all modified rows, never both in one batch; only the first batch carries the metadata;
-an update without rows is one batch without rows. Modified rows are cut at the same positions of every column's own row
-set, so that a column with fewer modified rows has shorter pieces and then none (as deephaven-core splits, on which its
-clients rely).
+Batches of added rows come before batches of modified rows. Only the first batch carries the metadata. An update without
+rows is one batch without rows. Modified rows are cut at the same positions of the row set of each column, so that a
+column with fewer modified rows has shorter pieces and then none. Deephaven's clients rely on this split of
+deephaven-core.
 """
 
 from __future__ import annotations
@@ -36,23 +36,21 @@ __all__ = [
     "MessageWriter",
     "OutgoingMessage",
     "RowsReader",
-    "ipc_messages",
-    "record_batches",
 ]
 
 FIRST_BATCH_ROWS: Final = 4096
-"""Rows of the first batch of added rows: few, so that the receiver can show them early."""
+"""The most rows of the first batch of added rows: few, so that the receiver can show them early."""
 EARLY_BATCH_ROWS: Final = 16384
-"""Rows of further batches of added rows, up to ``EARLY_ROWS``. A divisor of ``BATCH_ROWS``."""
+"""Rows of the next batches of added rows, up to row ``EARLY_ROWS``. A divisor of ``BATCH_ROWS``."""
 EARLY_ROWS: Final = 1 << 18
-"""About the rows of a message that fit into buffers on the way. Behind them a receiver that takes nothing blocks its
-sender, which then holds one batch."""
+"""About the rows that the buffers of a connection hold. Beyond them a stalled receiver blocks the sender, which then
+holds one batch."""
 BATCH_ROWS: Final = 65536
 UNLIMITED_ROWS: Final = (1 << 31) - 1
 DEFAULT_MESSAGE_BYTES: Final = 96 << 20
-"""Bytes. Stock clients refuse messages above 100 MiB by default."""
+"""Bytes; stock clients refuse messages above 100 MiB by default."""
 HARD_MESSAGE_BYTES: Final = (1 << 31) - (1 << 16)
-"""Protobuf's limit of 2 GiB, minus the framing."""
+"""Bytes: protobuf's limit of 2 GiB, minus the framing."""
 _BOUNDS: Final = struct.Struct("<ii")
 _OVERHEAD: Final = 1024
 _COLUMN_OVERHEAD: Final = 160  # nodes, buffers and padding of a column, in bytes
@@ -62,11 +60,16 @@ class RowsReader(Protocol):
     """Reads ranges of the rows of a message."""
 
     def __call__(self, start: int, stop: int) -> Sequence[pa.Array]:
-        """Rows ``[start, stop)``: one array per schema column, in order; empty if the column is not subscribed."""
+        """Read rows ``[start, stop)``.
+
+        Returns:
+            One array per schema column, in order; empty if the column is not subscribed.
+
+        """
 
 
 class Metadata(Protocol):
-    """The metadata of a message: :class:`UpdateMetadata`, or an object that encodes to the same bytes."""
+    """The metadata of a message: :class:`UpdateMetadata`, or the same bytes patched."""
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """See :meth:`UpdateMetadata.encode`."""
@@ -76,21 +79,25 @@ class Metadata(Protocol):
 
 
 class LengthMode(Enum):
-    """The treatment of columns of different lengths in a batch that is not in ``columns_as_list`` form."""
+    """The treatment of columns of different lengths without ``columns_as_list``."""
 
     PADDED = "padded"
-    """Pad them with nulls, as pyarrow requires. The receiver cuts them to the counts in the metadata."""
+    """Padded with nulls, as pyarrow requires; the receiver cuts them to the counts in the metadata."""
     RAGGED = "ragged"
-    """Send them unpadded; only :func:`ipc_messages` can."""
+    """Sent with their own lengths; possible with :meth:`MessageWriter.ipc_messages` only."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
     """An update, and the functions that read its data.
 
-    - ``add_count``: rows that the metadata includes; ``read_adds`` reads them.
-    - ``mod_counts``: modified rows per column; ``read_mods(column, start, stop)`` reads rows ``[start, stop)`` of one
-      column's own. ``()`` when nothing is modified.
+    Attributes:
+        metadata: the metadata.
+        add_count: the number of rows that the metadata includes.
+        read_adds: reads these rows.
+        mod_counts: the number of modified rows per column; ``()`` when nothing is modified.
+        read_mods: ``read_mods(column, start, stop)`` reads ``[start, stop)`` of the modified rows of one column.
+
     """
 
     metadata: Metadata
@@ -101,7 +108,17 @@ class OutgoingMessage:
 
 
 class MessageWriter:
-    """Turns updates of one table into record batches for one set of options. Immutable, so it can be shared."""
+    """Converts updates of one table to record batches. Immutable and shareable.
+
+    Args:
+        schema: the plain schema, of :func:`barrage_server.wire.schema.barrage_schema`.
+        options: the options of the subscription.
+        lengths: the treatment of columns that differ in length by :meth:`ipc_messages`.
+
+    Attributes:
+        schema: the schema on the wire.
+
+    """
 
     __slots__ = (
         "_empty",
@@ -121,15 +138,10 @@ class MessageWriter:
     def __init__(
         self, schema: pa.Schema, options: SubscriptionOptions, lengths: LengthMode = LengthMode.RAGGED
     ) -> None:
-        """``schema``: the plain one, of :func:`barrage_server.wire.schema.barrage_schema`.
-
-        ``lengths``: the treatment of columns that differ in length by :meth:`ipc_messages`.
-        """
         self._options = options
         self._pads = lengths is LengthMode.PADDED and not options.columns_as_list
         self._is_list = options.columns_as_list
         self.schema: pa.Schema = list_schema(schema) if self._is_list else schema
-        """The schema on the wire."""
         self._types: list[pa.DataType] = schema.types
         self._list_types: list[pa.DataType] = self.schema.types
         self._empty = [empty_array(data_type) for data_type in self._types]
@@ -143,7 +155,7 @@ class MessageWriter:
         self._first_rows = FIRST_BATCH_ROWS if options.batch_size == 0 else rows
 
     def record_batches(self, message: OutgoingMessage) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """The update's record batches with their app_metadata (None on all but the first), read lazily.
+        """Yield record batches with their app_metadata, which only the first has.
 
         Without ``columns_as_list``, columns shorter than the longest are padded with nulls.
         """
@@ -151,7 +163,7 @@ class MessageWriter:
             yield self.batch(arrays, length), app_metadata
 
     def ipc_messages(self, message: OutgoingMessage) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-        """The update as raw messages: header, app_metadata (None on all but the first), and the body in pieces.
+        """Yield raw messages: header, app_metadata (of the first only), body in pieces.
 
         Columns of modified rows may differ in length, unless ``lengths`` is PADDED.
         """
@@ -162,7 +174,7 @@ class MessageWriter:
             yield header, app_metadata, parts.body
 
     def batch(self, arrays: Sequence[pa.Array], length: int) -> pa.RecordBatch:
-        """One array per schema column as a record batch of ``length`` rows, or of one row with lists."""
+        """Make a record batch of ``length`` rows, or of one row with lists of them."""
         columns = self._as_lists(arrays) if self._is_list else _padded(arrays, length)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -182,17 +194,24 @@ class MessageWriter:
         return not any(self._prepared)
 
     def fits(self, rows: int, nbytes: int, metadata_bytes: int) -> bool:
-        """Whether a message of this size (rows, bytes of data, bytes of app_metadata) is a single batch."""
+        """Whether a message of this size is a single batch.
+
+        Args:
+            rows: the number of rows.
+            nbytes: bytes of the data.
+            metadata_bytes: bytes of app_metadata.
+
+        """
         if self._row_bytes is not None:
             nbytes = max(nbytes, math.ceil(rows * self._row_bytes))
         return nbytes + metadata_bytes <= self._max_bytes
 
     def list_batch(self, columns: Sequence[pa.Array], offsets: Sequence[npt.NDArray[np.int32]]) -> pa.RecordBatch:
-        """Many messages as one batch: a row for each, with the list of its values in each column.
+        """Make one batch of many messages: a row of lists for each.
 
         Args:
             columns: the concatenated values of all messages, per column.
-            offsets: for each column the start of each message's values, and the end of the last (int32).
+            offsets: for each column the start of each message's values, and the end of the last one (int32).
 
         """
         arrays = [
@@ -202,7 +221,7 @@ class MessageWriter:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _messages(self, message: OutgoingMessage) -> Iterator[tuple[list[pa.Array], int, bytes | None]]:
-        """Columns, rows and app_metadata of each batch."""
+        """Yield the columns, the number of rows and the app_metadata of each batch."""
         mod_count = max(message.mod_counts, default=0)
         room = max(1, self._max_bytes - message.metadata.size_estimate())
         adds = self._cuts(message.add_count, room, self._first_rows)
@@ -210,7 +229,7 @@ class MessageWriter:
         batches = self._batches(message, adds, mods, room)
         counts: tuple[int, int] | None = (len(adds), len(mods))
         if self._row_bytes is None:
-            # Rows of unequal width are cut once they are read, which is worth waiting for when there is little to read.
+            # Rows of variable width are cut once they are read. Small messages are read first, to know the counts.
             counts = None
             if len(adds) <= 1 and len(mods) <= 1:
                 ready = list(batches)
@@ -224,15 +243,17 @@ class MessageWriter:
             yield self._empty, 0, app_metadata
 
     def _cuts(self, count: int, room: int, first: int) -> list[tuple[int, int]]:
-        """Start and stop of each batch; the first has at most ``first`` rows and ``room`` bytes."""
+        """Return the start and stop of each batch.
+
+        The first batch has at most ``first`` rows and ``room`` bytes.
+        """
         rest = self._rows
         if self._row_bytes is not None:
             first = max(1, min(first, int(room / self._row_bytes)))
             rest = max(1, min(rest, int(self._max_bytes / self._row_bytes)))
         if count <= first:
             return [(0, count)] if count else []
-        # Later batches end where they would without smaller ones before: aligned with storage pieces, so that slices
-        # are zero-copy.
+        # Later batches end at multiples of ``rest``, aligned with storage pieces, so that slices are zero-copy.
         begun = rest if first < rest else first + rest
         bounds = [0, first]
         if first < EARLY_BATCH_ROWS < rest:
@@ -244,7 +265,7 @@ class MessageWriter:
     def _batches(
         self, message: OutgoingMessage, adds: list[tuple[int, int]], mods: list[tuple[int, int]], room: int
     ) -> Iterator[tuple[list[pa.Array], int, bool]]:
-        """Columns and rows of each batch, and whether they are added rows."""
+        """Yield the columns and the number of rows of each batch, and whether it adds."""
         for start, stop in adds:
             arrays = self._prepare(message.read_adds(start, stop))
             for piece, length in self._pieces(arrays, stop - start, room):
@@ -277,8 +298,8 @@ class MessageWriter:
         return prepared
 
     def _pieces(self, arrays: list[pa.Array], length: int, room: int) -> Iterator[tuple[list[pa.Array], int]]:
-        """The same rows, cut so that each piece has at most ``room`` bytes if it has more than one row."""
-        # The bytes in memory are quick to compute, and suffice to recognise a small message.
+        """Cut rows so that pieces of more than one row have at most ``room`` bytes."""
+        # The bytes in memory are fast to compute, and suffice to recognise a small message.
         size = 0 if self._row_bytes is not None else sum(array.get_total_buffer_size() for array in arrays)
         if size > room:
             size = sum(array.nbytes for array in arrays)
@@ -299,7 +320,7 @@ class MessageWriter:
                 yield from self._pieces(cut, stop - start, room)
 
     def _as_lists(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
-        """Each column as a list array with one list of its values. Zero-copy."""
+        """Convert each column to a list array with one list of its values. Zero-copy."""
         bounds = {length: pa.py_buffer(_BOUNDS.pack(0, length)) for length in set(map(len, arrays))}
         return [
             pa.Array.from_buffers(data_type, 1, [None, bounds[len(array)]], null_count=0, children=[array])
@@ -307,27 +328,8 @@ class MessageWriter:
         ]
 
 
-def record_batches(
-    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions, lengths: LengthMode = LengthMode.PADDED
-) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-    """:meth:`MessageWriter.record_batches` for one message; for several, keep a writer.
-
-    ``lengths`` must be PADDED, else ValueError: columns of a record batch have one length.
-    """
-    if lengths is not LengthMode.PADDED:
-        raise ValueError("record batches cannot be ragged: use ipc_messages, or LengthMode.PADDED")
-    return MessageWriter(schema, options).record_batches(message)
-
-
-def ipc_messages(
-    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions
-) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-    """:meth:`MessageWriter.ipc_messages` for one message; for several, keep a writer."""
-    return MessageWriter(schema, options).ipc_messages(message)
-
-
 def _padded(arrays: Sequence[pa.Array], length: int) -> list[pa.Array]:
-    """Columns that are shorter than the batch, filled up with nulls."""
+    """Pad columns that are shorter than the batch with nulls."""
     return [
         array
         if len(array) == length
@@ -339,13 +341,13 @@ def _padded(arrays: Sequence[pa.Array], length: int) -> list[pa.Array]:
 
 
 def _message_limit(asked: int, columns: int) -> int:
-    """The most bytes of data in one message, without its framing."""
+    """Return the most bytes of data in one message, without its framing."""
     limit = min(asked, HARD_MESSAGE_BYTES) if asked > 0 else DEFAULT_MESSAGE_BYTES
     return max(1, limit - _OVERHEAD - _COLUMN_OVERHEAD * columns)
 
 
 def _row_bytes(data_types: Sequence[pa.DataType]) -> float | None:
-    """Bytes of one row with its validity bits; None when rows differ in size."""
+    """Return the bytes of a row with validity bits; None when rows differ in size."""
     bits = 0
     for data_type in data_types:
         if types.is_nested(data_type) or not (types.is_primitive(data_type) or types.is_decimal(data_type)):

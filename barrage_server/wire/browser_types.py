@@ -1,11 +1,11 @@
-"""What a web page gets of each type: numbers that JavaScript reads exactly, and text.
+"""Column types for web pages: numbers that JavaScript reads exactly, and text.
 
-Booleans, integers and floats travel as they are. Times travel as the integers that they are, and the page is told what
-they mean (:func:`form_of`). Everything else is text: decimals in full; text, binary and nested values cut to
-:data:`CUT_CHARACTERS`, because a page shows the beginning of a cell and asks for the rest.
+Booleans, integers and floats are sent unchanged, times as their integers with the unit in :func:`form_of`. All other
+values are text: decimals in full; text, binary and nested values cut to :data:`CUT_CHARACTERS`, because a page shows
+the beginning of a cell and requests the whole of it separately.
 
-A cut text has more than :data:`CUT_CHARACTERS` characters: the first of the whole, then the number of its characters in
-decimal digits, or ``…`` where counting them would mean writing them. A text that is not longer is a whole one.
+A cut text is longer than :data:`CUT_CHARACTERS`: it has that number of characters, then the length of the whole text in
+decimal digits, or ``…`` where the length is not known without writing the whole text.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from pyarrow import types
 from barrage_server.wire.buffers import valid_of
 from barrage_server.wire.conversions import Convert, hex_text
 from barrage_server.wire.nested_text import nested_text, plain_text
+from barrage_server.wire.schema import unwrapped_type
 from barrage_server.wire.variable import byte_runs
 
 __all__ = ["CUT_CHARACTERS", "browser_reading", "form_of", "whole_text"]
 
 CUT_CHARACTERS: Final = 512
-"""Characters of a cell that travel without being asked for."""
+"""The most characters of a cell in an update."""
 _UNCOUNTED: Final = "…"
 
 
 def form_of(data_type: pa.DataType) -> dict[str, str]:
-    """How a page writes the cells of a column.
+    """Describe how a page writes the cells of a column.
 
     Returns:
-        ``form``, one of ``bool``, ``int``, ``float``, ``decimal``, ``text``, ``binary``, ``nested``, ``timestamp``,
-        ``date``, ``time``, ``duration`` and ``null``; with ``unit`` (``s``, ``ms``, ``us``, ``ns``) for the times, and
-        ``zone`` for a timestamp with one.
+        ``form``: ``bool``, ``int``, ``float``, ``decimal``, ``text``, ``binary``, ``nested``, ``timestamp``, ``date``,
+        ``time``, ``duration`` or ``null``. Times also have ``unit`` (``s``, ``ms``, ``us``, ``ns``), timestamps with a
+        time zone also ``zone``.
 
     """
-    plain = _storage_type(data_type)
+    plain = unwrapped_type(data_type)
     for is_it, form in _FORMS:
         if is_it(plain):
             found = {"form": form}
@@ -53,7 +54,10 @@ def form_of(data_type: pa.DataType) -> dict[str, str]:
 
 
 def browser_reading(data_type: pa.DataType) -> tuple[pa.DataType, Convert | None]:
-    """The type of a column on its way to a page, and the conversion; ``None`` for none. Nulls stay null."""
+    """Return the type of a column on a page, and the conversion to it, if any.
+
+    Nulls stay null.
+    """
     if isinstance(data_type, pa.BaseExtensionType):
         target, convert = browser_reading(data_type.storage_type)
         return target, partial(_of_storage, convert=convert)
@@ -73,10 +77,10 @@ def browser_reading(data_type: pa.DataType) -> tuple[pa.DataType, Convert | None
 
 
 def whole_text(array: pa.Array, most: int) -> str | None:
-    """The one cell of ``array`` as text, uncut up to ``most`` characters; ``None`` for null.
+    """Write the only cell of ``array`` as text of at most ``most`` characters.
 
-    Text as it is, binary as hexadecimal digits, nested values as the page shows them, other values as Arrow
-    writes them. A longer one ends with ``…``.
+    Binary is written as hexadecimal digits, nested values as the page shows them, other values as Arrow writes them. A
+    longer text is cut, and ends with ``…``. Returns ``None`` for null.
     """
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -91,7 +95,7 @@ def whole_text(array: pa.Array, most: int) -> str | None:
         text = bytes(whole[: most // 2]).hex()
         return text if 2 * len(whole) <= most else text + _UNCOUNTED
     if form == "text":
-        held = memoryview(cell.as_buffer())  # read no further than it is shown: four bytes are a character at least
+        held = memoryview(cell.as_buffer())  # a character has at most four bytes
         text = bytes(held[: 4 * most]).decode(errors="replace" if len(held) <= 4 * most else "ignore")
         return text if len(text) <= most and len(held) <= 4 * most else text[:most] + _UNCOUNTED
     text = plain_text(cell)
@@ -99,7 +103,7 @@ def whole_text(array: pa.Array, most: int) -> str | None:
 
 
 def _cut_text(array: pa.Array) -> pa.Array:
-    """A column of text of any kind as plain strings, the long ones cut."""
+    """Convert a column of text of any kind to plain strings, and cut long ones."""
     offsets, _ = byte_runs(array)
     if not len(array) or int(np.diff(offsets).max()) <= CUT_CHARACTERS:
         return array if types.is_string(array.type) else array.cast(pa.string())
@@ -112,7 +116,7 @@ def _cut_text(array: pa.Array) -> pa.Array:
 
 
 def _cut_binary(array: pa.Array) -> pa.Array:
-    """A column of binary of any kind as hexadecimal digits, the long ones cut."""
+    """Convert a column of binary to hexadecimal digits, and cut long ones."""
     lengths = pc.binary_length(array)
     is_long = pc.greater(lengths, CUT_CHARACTERS // 2)
     if not pc.any(is_long).as_py():
@@ -122,13 +126,13 @@ def _cut_binary(array: pa.Array) -> pa.Array:
 
 
 def _marked(begun: pa.Array, is_long: pa.Array, counts: pa.Array) -> pa.Array:
-    """The beginnings of texts; the long ones with the number of characters of the whole."""
+    """Append the length of the whole text to the beginnings of long texts."""
     marked = pc.binary_join_element_wise(begun, counts.cast(pa.string()), "")
     return pc.if_else(is_long, marked, begun)
 
 
 def _cut_nested(array: pa.Array) -> pa.Array:
-    """A column of nested values as text, the long ones cut. Each costs its beginning, whatever its length."""
+    """Write nested values as text; long ones are read up to the cut only."""
     valid = valid_of(array)
     texts = [
         _cut(nested_text(array[row], CUT_CHARACTERS)) if valid is None or valid[row] else None
@@ -143,12 +147,6 @@ def _cut(text: str) -> str:
 
 def _of_storage(array: Any, convert: Convert | None) -> pa.Array:
     return array.storage if convert is None else convert(array.storage)
-
-
-def _storage_type(data_type: pa.DataType) -> pa.DataType:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
 
 
 def _is_text(data_type: pa.DataType) -> bool:

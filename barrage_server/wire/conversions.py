@@ -1,7 +1,7 @@
 """Conversions of columns to types that a client can read.
 
-Every function takes an array, which may be a slice, and returns one of the same length; nulls stay null. Dates and
-times out of the range of the new type become null.
+Each function takes an array, which may be a slice, and returns an array of the same length. Nulls stay null. Dates and
+times outside of the range of the new type become null.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 Convert = Callable[[pa.Array], pa.Array]
 
 NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-"""Of each of Arrow's units of time."""
+"""Nanoseconds of each of Arrow's units of time."""
 
 _INT64_MAX: Final = (1 << 63) - 1
 _DAY_NANOSECONDS: Final = 86_400 * NANOSECONDS["s"]
@@ -42,16 +42,16 @@ _HEX: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode
 
 
 def scaled(array: pa.Array, target: pa.DataType, factor: int) -> pa.Array:
-    """A date, time, timestamp or duration array as one of 64 bits with a unit ``factor`` times finer.
+    """Convert dates or times to 64 bits with a unit ``factor`` times finer.
 
-    Null where the value exceeds 64 bits. No copy if the factor is 1.
+    Values that exceed 64 bits become null. No copy if the factor is 1.
     """
     if factor == 1:
         return array.view(target)
     count, nulls = len(array), array.null_count
     narrow = array.type.bit_width == 32
     values = cells_of(array, np.int32 if narrow else np.int64)
-    data = pa.py_buffer(values * np.int64(factor))  # arbitrary where it overflows: the value is null
+    data = pa.py_buffer(values * np.int64(factor))  # arbitrary where it overflows, because the value is null there
     limit = _INT64_MAX // factor
     if narrow or _are_within(values, -limit, limit):
         return pa.Array.from_buffers(target, count, [validity_of(array), data], null_count=nulls)
@@ -59,7 +59,7 @@ def scaled(array: pa.Array, target: pa.DataType, factor: int) -> pa.Array:
 
 
 def in_a_day(array: pa.Array) -> pa.Array:
-    """A time array; null where a time is outside of a day, which Arrow forbids but does not check."""
+    """Make times outside of a day null; Arrow forbids them, but does not check."""
     last = _DAY_NANOSECONDS // NANOSECONDS[array.type.unit] - 1
     values = cells_of(array, np.int32 if array.type.bit_width == 32 else np.int64)
     if _are_within(values, 0, last):
@@ -69,7 +69,7 @@ def in_a_day(array: pa.Array) -> pa.Array:
 
 
 def whole_days(array: pa.Array) -> pa.Array:
-    """A date64 array of whole days, which Arrow requires but does not check."""
+    """Round date64 down to whole days, which Arrow requires, but does not check."""
     values = cells_of(array, np.int64)
     beyond = values % _DAY_MILLISECONDS
     if not beyond.any():
@@ -79,28 +79,31 @@ def whole_days(array: pa.Array) -> pa.Array:
 
 
 def unsized(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A string or binary array of any kind as ``target``: plain string or binary. Zero-copy for the bytes."""
+    """Convert strings or binary of any kind to ``target``, plain string or binary.
+
+    Contiguous bytes are not copied.
+    """
     offsets, data = byte_runs(array)
     buffers = [validity_of(array), offsets_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(target, len(array), buffers, null_count=array.null_count)
 
 
 def hex_text(array: pa.Array) -> pa.Array:
-    """A binary array of any kind as text: two lower-case hexadecimal digits for each byte."""
+    """Write binary of any kind as lower-case hexadecimal digits, two for each byte."""
     offsets, data = byte_runs(array)
     buffers = [validity_of(array), offsets_buffer(offsets * 2), pa.py_buffer(_HEX[data])]
     return pa.Array.from_buffers(pa.string(), len(array), buffers, null_count=array.null_count)
 
 
 def lists(array: pa.Array, target: pa.DataType, convert: Convert | None) -> pa.Array:
-    """A list array of any kind as ``target``, a plain list of converted elements."""
+    """Convert lists of any kind to ``target``, plain lists of converted elements."""
     valid = valid_of(array) if types.is_fixed_size_list(array.type) else None
     if types.is_list_view(array.type) or types.is_large_list_view(array.type):
         offsets, elements = view_runs(array)
     elif valid is None:
         offsets, first, last = list_runs(array)
         elements = array.values.slice(first, last - first)
-    else:  # clients on the C++ core read offsets only: a null list is an empty one to them
+    else:  # clients on the C++ core read a null list as an empty one, by its offsets
         offsets = np.concatenate(([0], np.cumsum(valid * array.type.list_size)))
         elements = array.flatten()
     if convert is not None:
@@ -110,7 +113,7 @@ def lists(array: pa.Array, target: pa.DataType, convert: Convert | None) -> pa.A
 
 
 def maps(array: pa.Array, target: pa.DataType, key: Convert | None, item: Convert | None) -> pa.Array:
-    """A map array as ``target``, a map of converted keys and items."""
+    """Convert maps to ``target``, maps of converted keys and items."""
     offsets, first, last = list_runs(array)
     keys, items = array.keys.slice(first, last - first), array.items.slice(first, last - first)
     entries = pa.StructArray.from_arrays(
@@ -126,7 +129,7 @@ def _are_within(values: Numbers, first: int, last: int) -> bool:
 
 
 def _valid_within(array: pa.Array, values: Numbers, first: int, last: int) -> pa.Buffer:
-    """The validity bitmap of the values from ``first`` to ``last``."""
+    """Make the validity bitmap of values from ``first`` to ``last``."""
     fits = (values >= first) & (values <= last)
     valid = valid_of(array)
     if valid is not None:
@@ -135,7 +138,7 @@ def _valid_within(array: pa.Array, values: Numbers, first: int, last: int) -> pa
 
 
 def with_null_values(array: pa.Array) -> pa.Array:
-    """The same array with Deephaven's null values under its nulls, for readers of either form."""
+    """Put Deephaven's null values under nulls, for readers of either form."""
     encoded = to_deephaven_nulls(array)
     if encoded is array or types.is_nested(array.type):
         return array

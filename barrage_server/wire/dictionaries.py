@@ -1,4 +1,4 @@
-"""Streams whose batches refer to dictionaries, message by message: pyarrow decodes them."""
+"""Decoding streams of batches that refer to dictionaries, by pyarrow."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["DictionaryDecoder", "has_dictionaries", "survives_streams"]
 
 
 def survives_streams(data_type: pa.DataType) -> bool:
-    """Whether pyarrow writes the dictionaries of a type so that every batch of a stream can be read.
+    """Whether pyarrow writes streams of this type whose batches can all be read.
 
-    For a dictionary in a dictionary it misses some changes; a dictionary of an extension type is read as an extension
-    type stored as a dictionary, which most do not allow.
+    pyarrow misses some changes of a dictionary in a dictionary. It reads a dictionary of an extension type as an
+    extension type stored as a dictionary, which most extension types do not allow.
     """
     return _survives(data_type, within=False)
 
@@ -36,7 +36,7 @@ def _survives(data_type: pa.DataType, *, within: bool) -> bool:
 
 
 def has_dictionaries(data_type: pa.DataType) -> bool:
-    """Whether values of a type, at any depth, are numbers of dictionary entries."""
+    """Whether a type has a dictionary type at any depth."""
     if isinstance(data_type, pa.BaseExtensionType):
         return has_dictionaries(data_type.storage_type)
     if types.is_run_end_encoded(data_type):
@@ -46,12 +46,12 @@ def has_dictionaries(data_type: pa.DataType) -> bool:
 
 
 class DictionaryDecoder:
-    """Reads the record batches of one stream; dictionaries come before the batches that use them, and are read once.
+    """Decodes the dictionaries and record batches of one stream.
 
     Args:
         schema_header: header of the stream's first message, with the sender's ids of dictionaries.
         limit: most bytes of a decompressed batch, and of all dictionaries together.
-        setting: the name of that limit.
+        setting: the name of that limit, for errors.
 
     """
 
@@ -67,14 +67,14 @@ class DictionaryDecoder:
         """Add a dictionary batch.
 
         Raises:
-            WireFormatError: it is damaged.
+            WireFormatError: the batch is damaged.
             LimitError: the dictionaries together are too large.
 
         """
         number, is_continued, values = BatchHeader.of_dictionary(header)
         body, size = self._check_body(values, body)
         self._sizes[number] = size + (self._sizes.get(number, 0) if is_continued else 0)
-        # a dictionary takes effect when a batch is read
+        # pyarrow reads dictionaries with the next record batch, so waiting bytes count as well.
         if max(sum(self._sizes.values()), self._messages.nbytes + size) > self._limit:
             raise LimitError(
                 f"The dictionaries of one stream may have {self._limit:,} bytes ({self._setting}), and these have more."
@@ -85,8 +85,8 @@ class DictionaryDecoder:
         """Decode a record batch, without checking its values.
 
         Raises:
-            WireFormatError: it is damaged, or a dictionary is missing.
-            LimitError: it is too large after decompression.
+            WireFormatError: the batch is damaged, or a dictionary is missing.
+            LimitError: the batch is too large after decompression.
 
         """
         body, _ = self._check_body(BatchHeader.decode(header), body)
@@ -99,7 +99,7 @@ class DictionaryDecoder:
             raise WireFormatError("damaged record batch: it does not fit its schema or its dictionaries") from error
 
     def _check_body(self, batch: BatchHeader, body: bytes | memoryview) -> tuple[bytes | memoryview, int]:
-        """A body without trailing bytes, and its decompressed size in bytes."""
+        """Return the body without trailing bytes, and its decompressed size in bytes."""
         if batch.body_length > len(body):
             raise WireFormatError(
                 f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
@@ -109,7 +109,7 @@ class DictionaryDecoder:
 
 
 class _Messages(io.RawIOBase):
-    """A file of messages that were added and not read yet."""
+    """A file of the messages that were added and not read yet."""
 
     def __init__(self) -> None:
         super().__init__()

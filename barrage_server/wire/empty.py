@@ -5,13 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types
 
+from barrage_server.wire.schema import unwrapped_type
+
 __all__ = ["empty_array"]
 
 
 def empty_array(data_type: pa.DataType) -> pa.Array:
-    """An array without elements, which takes almost no memory for any type.
+    """Return an array without elements.
 
-    Arrow's own empty dense union has a null of its first member, which may be of any width, at any depth.
+    It takes almost no memory. Arrow's own empty dense union has a null of its first member, which may have any width.
     """
     if not _has_union(data_type):
         return pa.nulls(0, data_type)
@@ -34,8 +36,7 @@ _ZEROS = pa.py_buffer(bytes(8))
 
 
 def _has_union(data_type: pa.DataType) -> bool:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     if types.is_union(data_type):
         return True
     if types.is_dictionary(data_type):
@@ -44,7 +45,7 @@ def _has_union(data_type: pa.DataType) -> bool:
 
 
 def _buffers(data_type: pa.DataType) -> int:
-    """Number of buffers of a nested type, without the validity."""
+    """Return the number of buffers of a nested type, without the validity."""
     if types.is_union(data_type):
         return 2 if data_type.mode == "dense" else 1
     if types.is_list_view(data_type) or types.is_large_list_view(data_type):

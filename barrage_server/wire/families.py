@@ -1,7 +1,7 @@
-"""Families of clients: the column types that each can read, and the conversions of the others.
+"""Families of clients: the column types that they read, and conversions to these.
 
-The rules are the table in ``docs/types.md``; comments give their sources. A type that a family reads only without
-nulls, or reads correctly for some values only, counts as unreadable.
+``docs/types.md`` has the rules as a table; comments give their sources. A type that a family reads only without nulls,
+or reads correctly for some values only, counts as unreadable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from barrage_server.wire.conversions import (
 from barrage_server.wire.java_names import java_names
 from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
 from barrage_server.wire.nulls import has_deephaven_null
-from barrage_server.wire.schema import is_list_like, java_type, without_extension
+from barrage_server.wire.schema import is_list_like, java_type, unwrapped_type, without_extension
 
 __all__ = ["ClientFamily", "ColumnView", "attributes_for"]
 
@@ -59,8 +59,8 @@ _SAME: Final = frozenset(
 )
 """Types that every family reads. A uint16 is Java's char."""
 
-# Java and JavaScript read unsigned bytes and ints through signed ones, whose null value then means 128 or 2^31. No
-# reader uses validity bits of numbers, and half floats have no null value.
+# Java and JavaScript read unsigned bytes and ints as signed ones, so that 128 and 2^31 read as null. No reader uses
+# validity bits of numbers, and half floats have no null value.
 _WIDENED: Final = {
     types.lib.Type_UINT8: pa.int16(),
     types.lib.Type_UINT32: pa.int64(),
@@ -71,7 +71,7 @@ _WIDENED: Final = {
 class ClientFamily(Enum):
     """A kind of client, by the types that it reads.
 
-    ``ARROW``: plain Arrow Flight clients and this project's own; they read everything a table can hold.
+    ``ARROW``: Arrow Flight clients and this project's client; they read all types of tables.
     ``TICKING``: Deephaven's clients on the C++ core (Python, C++, C#, Go, R); they read the fewest types.
     ``JAVA``: a Deephaven server, or its Java client.
     ``JAVASCRIPT``: Deephaven's browser and Node client.
@@ -90,11 +90,12 @@ class ColumnView:
     """The columns of a table as one family sees them.
 
     Attributes:
-        schema: the schema on the wire: converted types, with the ``deephaven:type`` that their readers need, and names
-            that they accept. All other metadata is the table's.
+        schema: the schema on the wire: converted types, with the ``deephaven:type`` that the family's readers need, and
+            names that they accept. All other metadata is the table's.
         sources: the table's column number of each column sent.
         left_out: names of the columns without a conversion.
-        is_plain: every column is sent unchanged; then ``schema`` is the table's own.
+        is_plain: whether all columns are sent unchanged; then ``schema`` is the table's.
+        converters: the conversion of each column sent; None for none.
 
     """
 
@@ -106,7 +107,7 @@ class ColumnView:
 
     @classmethod
     def of(cls, schema: pa.Schema, family: ClientFamily) -> ColumnView:
-        """The view of ``family`` on a table with ``schema``."""
+        """Make the view of ``family`` on a table with ``schema``."""
         plain = cls(schema, tuple(range(len(schema))))
         if family is ClientFamily.ARROW:
             return plain
@@ -136,7 +137,7 @@ class ColumnView:
         return cls(sent, tuple(sources), tuple(left_out), False, tuple(converters))
 
     def only(self, numbers: Sequence[int]) -> ColumnView:
-        """The view on the columns with these numbers of this view, which are 0, 1, 2 and so on in it."""
+        """Select columns by their numbers in this view; they get the numbers 0, 1, 2 ..."""
         return ColumnView(
             pa.schema([self.schema.field(number) for number in numbers], metadata=self.schema.metadata),
             tuple(self.sources[number] for number in numbers),
@@ -145,7 +146,7 @@ class ColumnView:
         )
 
     def convert(self, number: int, array: pa.Array) -> pa.Array:
-        """Values of the view's column ``number`` in its type on the wire. Most columns are returned unchanged.
+        """Convert values of the view's column ``number`` to its type on the wire.
 
         Raises:
             MessageTooLargeError: the values have more than 2 GiB in a type that cannot hold more.
@@ -156,10 +157,10 @@ class ColumnView:
 
 
 def attributes_for(attributes: Mapping[str, object], family: ClientFamily) -> Mapping[str, object]:
-    """The attributes of a table that ``family`` interprets correctly.
+    """Select the attributes of a table that ``family`` interprets correctly.
 
-    JavaScript (42.7) puts the rows of a blink table at 0, 1, 2 … of its own, and then looks for them under their keys,
-    which continue from cycle to cycle here. Without the attribute it reads the table correctly.
+    JavaScript (42.7) stores the rows of a blink table at 0, 1, 2 …, and then looks them up by their keys, which
+    continue from cycle to cycle here. Without the attribute it reads the table correctly.
     """
     if family is not ClientFamily.JAVASCRIPT:
         return attributes
@@ -168,8 +169,13 @@ def attributes_for(attributes: Mapping[str, object], family: ClientFamily) -> Ma
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The reading of a type by a family: the type on the wire, the conversion (None for none), and the tag that it
-    needs.
+    """The reading of a type by a family.
+
+    Attributes:
+        data_type: the type on the wire.
+        convert: the conversion; None for none.
+        tag: the ``deephaven:type`` that the reader needs, if any.
+
     """
 
     data_type: pa.DataType
@@ -178,15 +184,15 @@ class _Reading:
 
 
 def _tag_of(field: pa.Field) -> str:
-    """The Java type in a field's metadata; empty if absent."""
+    """Return the Java type in a field's metadata; empty if absent."""
     metadata: dict[bytes, bytes] = field.metadata or {}
     return metadata.get(_TYPE, b"").decode(errors="replace")
 
 
 def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
-    """The field on the wire; an extension type as its storage.
+    """Return the field on the wire; an extension type becomes its storage.
 
-    A tag that its readers would not expect is dropped: they would refuse the table.
+    An unexpected tag is dropped, because readers would refuse the table.
     """
     metadata = without_extension(field.metadata) or {}
     given = metadata.pop(_TYPE, None)
@@ -200,7 +206,7 @@ def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
 
 
 def _reading(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | None:
-    """The reading of a column of ``data_type`` with tag ``tag`` by ``family``; None if it cannot be sent."""
+    """Return the reading of a column by ``family``; None if it cannot be sent."""
     if isinstance(data_type, pa.BaseExtensionType):
         stored = _reading(data_type.storage_type, tag, family)
         return stored and _Reading(stored.data_type, _chain(lambda array: array.storage, stored.convert), stored.tag)
@@ -233,7 +239,7 @@ def _scalar(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading 
         return _date_or_time(data_type, family)
     if types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type):
         return _binary(data_type, tag, family)
-    return None  # structs, unions, and intervals, whose Java reader expects validity bits that it has skipped
+    return None  # structs, unions, and intervals; Java's reader of intervals expects validity bits that it has skipped
 
 
 def _big_number(data_type: pa.DataType, family: ClientFamily) -> _Reading:
@@ -256,7 +262,7 @@ def _timestamp(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Readi
 
 
 def _date_or_time(data_type: pa.DataType, family: ClientFamily) -> _Reading:
-    # Java refuses the table for a time outside of the day, and the C++ core for one before it, or for part of a day
+    # Java refuses the table for a time outside of the day; the C++ core refuses negative times and parts of a day.
     if types.is_time(data_type):
         target = pa.time64("ns") if family is ClientFamily.TICKING else data_type
         scaling = _rescaled(data_type, target, 1 if target == data_type else NANOSECONDS[data_type.unit])
@@ -284,7 +290,7 @@ def _binary(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading:
 
 def _list(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | None:
     field = data_type.value_field
-    stored = _storage_type(field.type)
+    stored = unwrapped_type(field.type)
     if types.is_nested(stored) and (family is not ClientFamily.JAVA or types.is_map(stored)):
         return None
     element = _reading(field.type, tag.removesuffix("[]"), family)
@@ -303,15 +309,18 @@ def _list(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | 
 
 
 def _map(data_type: pa.DataType) -> _Reading | None:
-    """Maps of scalars. Java takes the types of keys and items from Arrow's, so those that need a tag are left out."""
+    """Return the reading of a map of scalars by Java.
+
+    Java derives the types of keys and items from Arrow's, so maps of types that need a tag are left out.
+    """
     fields, converters = [], []
     for field in (data_type.key_field, data_type.item_field):
-        if types.is_nested(_storage_type(field.type)):
+        if types.is_nested(unwrapped_type(field.type)):
             return None
         reading = _reading(field.type, "", ClientFamily.JAVA)
         if reading is None or reading.tag is not None:
             return None
-        # the writer encodes nulls of columns and list elements, not those in maps
+        # The writer encodes nulls of columns and list elements, but not nulls in maps.
         nulls = with_null_values if has_deephaven_null(reading.data_type) else None
         fields.append(field.with_type(reading.data_type))
         converters.append(_chain(reading.convert, nulls))
@@ -319,12 +328,6 @@ def _map(data_type: pa.DataType) -> _Reading | None:
         return _Reading(data_type)
     target = pa.map_(fields[0], fields[1], keys_sorted=data_type.keys_sorted)
     return _Reading(target, partial(maps, target=target, key=converters[0], item=converters[1]))
-
-
-def _storage_type(data_type: pa.DataType) -> pa.DataType:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
 
 
 def _chain(first: Convert | None, second: Convert | None) -> Convert | None:
@@ -338,7 +341,7 @@ def _both(array: pa.Array, first: Convert, second: Convert) -> pa.Array:
 
 
 def _is_zone(name: str) -> bool:
-    """Whether Java certainly knows a time zone: an offset such as +02:00, or a place."""
+    """Whether Java knows a time zone: an offset such as +02:00, or a place."""
     if _OFFSET.fullmatch(name):
         return True
     if "/" not in name or name.startswith(("posix/", "right/")):

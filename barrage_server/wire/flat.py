@@ -1,8 +1,8 @@
 """Reading flatbuffers that may be damaged.
 
-The flatbuffers runtime for Python does not verify: a wrong offset gives an arbitrary exception, or silently reads
-other bytes, and a wrong vector length can ask for gigabytes. This reader checks every offset against the buffer, and
-raises WireFormatError only.
+The flatbuffers runtime for Python does not verify: a wrong offset raises an arbitrary exception or reads other bytes,
+and a wrong vector length can allocate gigabytes. This reader checks every offset against the buffer, and raises
+WireFormatError only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _INT32: Final = struct.Struct("<i")
 
 
 class FlatTable:
-    """One table of a flatbuffer; fields are read by slot number (their order in the schema, from 0).
+    """One table of a flatbuffer, whose fields are read by slot number.
 
-    An absent field reads as its default. Nothing is copied: vectors are views of the buffer. All methods raise
-    WireFormatError where the bytes contradict themselves.
+    Slots count the fields in the order of the schema, from 0. An absent field reads as its default. Nothing is copied:
+    vectors are views of the buffer. All methods raise WireFormatError where the bytes contradict themselves.
 
     Args:
         data: the whole message.
-        position: of the table within it, in bytes.
+        position: position of the table within the message, in bytes.
     """
 
     __slots__ = ("_data", "_position", "_size", "_slots", "_vtable")
@@ -51,14 +51,14 @@ class FlatTable:
 
     @classmethod
     def root(cls, data: bytes | memoryview) -> FlatTable:
-        """The root table of a finished flatbuffer; WireFormatError when the bytes are none."""
+        """Return the root table of a finished flatbuffer."""
         view = memoryview(data)
         if len(view) < 8:
             raise WireFormatError(f"damaged flatbuffer: {len(view)} bytes are too few")
         return cls(view, _UINT32.unpack_from(view, 0)[0])
 
     def _field(self, slot: int, width: int) -> int:
-        """Position of a field of ``width`` bytes, or 0 when it is absent."""
+        """Return the position of a field of ``width`` bytes; 0 when it is absent."""
         if slot >= self._slots:
             return 0
         offset: int = _UINT16.unpack_from(self._data, self._vtable + 4 + 2 * slot)[0]
@@ -77,38 +77,38 @@ class FlatTable:
         return int.from_bytes(self._data[at : at + width], "little", signed=signed) if at else default
 
     def boolean(self, slot: int) -> bool:
-        """A bool; absent: False."""
+        """Read a bool; False when absent."""
         return self._integer(slot, 1, False, 0) != 0
 
     def int8(self, slot: int) -> int:
-        """An int8; absent: 0."""
+        """Read an int8; 0 when absent."""
         return self._integer(slot, 1, True, 0)
 
     def int16(self, slot: int) -> int:
-        """An int16; absent: 0."""
+        """Read an int16; 0 when absent."""
         return self._integer(slot, 2, True, 0)
 
     def int32(self, slot: int) -> int:
-        """An int32; absent: 0."""
+        """Read an int32; 0 when absent."""
         return self._integer(slot, 4, True, 0)
 
     def uint32(self, slot: int) -> int:
-        """A uint32; absent: 0."""
+        """Read a uint32; 0 when absent."""
         return self._integer(slot, 4, False, 0)
 
     def int64(self, slot: int) -> int:
-        """An int64; absent: 0."""
+        """Read an int64; 0 when absent."""
         return self._integer(slot, 8, True, 0)
 
     def _target(self, at: int) -> int:
-        """Target of the offset stored at ``at``, with at least four bytes there."""
+        """Return the target of the offset stored at ``at``, checked to have four bytes."""
         target: int = at + _UINT32.unpack_from(self._data, at)[0]
         if target > len(self._data) - 4:
             raise WireFormatError("damaged flatbuffer: an offset points outside the message")
         return target
 
     def _vector(self, slot: int, width: int) -> tuple[int, int] | None:
-        """Position of the first element, and element count; None when the field is absent."""
+        """Return the position of the first element and the count; None when absent."""
         at = self._field(slot, 4)
         if not at:
             return None
@@ -120,27 +120,27 @@ class FlatTable:
         return start, count
 
     def bytes_vector(self, slot: int) -> memoryview | None:
-        """A vector of bytes; None when it is absent."""
+        """Read a vector of bytes; None when absent."""
         found = self._vector(slot, 1)
         return None if found is None else self._data[found[0] : found[0] + found[1]]
 
     def bytes_span(self, slot: int) -> tuple[int, int] | None:
-        """Start and stop of a vector of bytes within the message; equal spans are the same vector."""
+        """Return the start and stop of a vector of bytes within the message."""
         found = self._vector(slot, 1)
         return None if found is None else (found[0], found[0] + found[1])
 
     def structs(self, slot: int, width: int) -> memoryview | None:
-        """The bytes of a vector of structs of ``width`` bytes; None when it is absent."""
+        """Read the bytes of a vector of structs of ``width`` bytes; None when absent."""
         found = self._vector(slot, width)
         return None if found is None else self._data[found[0] : found[0] + found[1] * width]
 
     def table(self, slot: int) -> FlatTable | None:
-        """A table; None when it is absent."""
+        """Read a table; None when absent."""
         at = self._field(slot, 4)
         return FlatTable(self._data, self._target(at)) if at else None
 
     def tables(self, slot: int) -> Iterator[FlatTable] | None:
-        """The tables of a vector, checked as they are reached; None when it is absent."""
+        """Iterate over a vector of tables, each checked when reached; None when absent."""
         found = self._vector(slot, 4)
         if found is None:
             return None

@@ -1,7 +1,6 @@
-"""The intake of foreign Arrow data: each batch of a stream is checked, measured, and brought to plain form, in this
-order.
+"""The intake of foreign Arrow data: batches are checked, measured and made plain.
 
-No later code can fail because of how values were laid out or encoded.
+No later code can fail because of the layout or the encoding of values.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Intake:
 
     Args:
         schema: the schema of the stream.
-        limit: most bytes of all batches together, until :meth:`reset`; None: only each batch is bounded.
+        limit: most bytes of all batches together, until :meth:`reset`; None bounds each batch only.
         refusal: text of the error beyond ``limit``.
         left_out: numbers of columns to ignore.
 
@@ -67,7 +66,7 @@ class Intake:
         )
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of ``batch`` in plain form.
+        """Convert ``batch`` to plain form.
 
         Raises:
             WireFormatError: the batch is damaged.
@@ -77,7 +76,7 @@ class Intake:
         return pa.RecordBatch.from_arrays(self.take_columns(batch), schema=self.schema)
 
     def take_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of :meth:`take`."""
+        """Convert ``batch`` to columns in plain form. Raises what :meth:`take` does."""
         given = check_batch(batch, self._left_out)
         if len(given) != len(self.schema):
             raise WireFormatError(f"a record batch of {len(given)} columns; the schema has {len(self.schema)}")
@@ -101,9 +100,10 @@ class Intake:
         return columns
 
     def take_values(self, batch: pa.RecordBatch) -> list[pa.Array] | None:
-        """The values of each column of a batch with one list per column, as most have.
+        """Return the values of each column of a batch with one list per column.
 
-        ``None``: there is a limit, or the batch is another one; :meth:`take_columns` must take it, or refuse it.
+        This is the fast path for most updates. ``None`` for another batch, or where there is a limit: use
+        :meth:`take_columns`.
         """
         found = None if self._one_list is None else self._one_list.read(batch)
         if found is None or found[1] > MOST_BATCH_BYTES:
@@ -112,7 +112,7 @@ class Intake:
         return found[0]
 
     def reset(self) -> None:
-        """Count from zero again, after the caller has stored the batches."""
+        """Restart the count at zero, after the caller has stored the batches."""
         self.nbytes = 0
 
     def _count(self, nbytes: int) -> None:

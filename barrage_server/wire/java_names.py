@@ -1,7 +1,7 @@
-"""Column names for a Deephaven server, in place of those that it does not accept.
+"""Column names that a Deephaven server accepts.
 
-A Deephaven server derives its column names from the received ones, and then looks them up in the received schema (42.7:
-``BarrageUtil.convertArrowSchema``), so that a single changed name makes it refuse the table. The rule here is its own
+A Deephaven server makes received column names legal, and then looks them up in the received schema (42.7:
+``BarrageUtil.convertArrowSchema``), so that it refuses a table with an illegal name. The rule here is the server's
 (``NameValidator.legalizeColumnName``), which leaves the resulting names unchanged.
 """
 
@@ -27,17 +27,17 @@ _RESERVED: Final = frozenset(_FORMULAS.split() + _KEYWORDS.split())
 
 
 def java_names(names: Sequence[str]) -> list[str]:
-    """The names, which are distinct, as a Deephaven server accepts them; valid names are unchanged.
+    """Convert distinct names to names that a Deephaven server accepts.
 
-    Blanks and hyphens become underscores; other characters than ASCII letters, digits, ``_`` and ``$`` are removed; a
-    reserved word or a name that begins with a digit gets the prefix ``column_``; later duplicates get a number as their
-    suffix.
+    Valid names are unchanged. Blanks and hyphens become underscores; other characters than ASCII letters, digits, ``_``
+    and ``$`` are removed; a reserved word or a name that begins with a digit gets the prefix ``column_``; later
+    duplicates get a number as suffix.
     """
     legal = [_legal(name) for name in names]
-    # valid names are kept, at any position
+    # Valid names are kept, also after an invalid name that becomes the same.
     taken = {name for name, kept in zip(names, legal, strict=True) if name == kept}
     result = []
-    numbers: dict[str, int] = {}  # the next that may be free behind each name: all before it are taken
+    numbers: dict[str, int] = {}  # the next suffix of each name: smaller ones are taken
     for name, wanted in zip(names, legal, strict=True):
         given, number = wanted, numbers.get(wanted, 2)
         while given != name and given in taken:

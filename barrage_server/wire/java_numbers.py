@@ -1,7 +1,7 @@
-"""``java.math.BigDecimal`` and ``BigInteger`` as Deephaven puts them into binary columns, and back to text.
+"""Deephaven's binary columns of ``java.math.BigDecimal`` and ``BigInteger``.
 
 A BigInteger is its big-endian two's complement. A BigDecimal is its scale as a little-endian int32, then its unscaled
-value as a BigInteger. Both are written with as few bytes as the number needs, which is what Java does.
+value as a BigInteger. Both have as few bytes as the number needs, as in Java.
 """
 
 from __future__ import annotations
@@ -25,39 +25,43 @@ _DIGITS: Final = 76
 
 
 def big_decimals(array: pa.Array) -> pa.Array:
-    """A decimal column as binary BigDecimals of the column's scale."""
+    """Convert a decimal column to binary BigDecimals of the column's scale."""
     width, count = array.type.bit_width // 8, len(array)
     numbers = cells_of(array, f"V{width}").view(np.uint8).reshape(count, width)[:, ::-1]
     return _binary(array, struct.pack("<i", array.type.scale), numbers)
 
 
 def big_integers(array: pa.Array) -> pa.Array:
-    """A uint64 column as binary BigIntegers."""
+    """Convert a uint64 column to binary BigIntegers."""
     numbers = np.zeros((len(array), 9), np.uint8)  # the ninth byte is the sign
     numbers[:, 1:] = cells_of(array, "<u8").view(np.uint8).reshape(len(array), 8)[:, ::-1]
     return _binary(array, b"", numbers)
 
 
 def big_decimal_text(array: pa.Array) -> pa.Array:
-    """Binary BigDecimals as text, the way ``BigDecimal.toString`` writes it; null where a value is too short for one.
+    """Write binary BigDecimals as ``BigDecimal.toString`` does.
 
-    Of each scale all values are written at once; those beyond 32 bytes, or of scales beyond 76, one by one.
+    Values that are too short become null. Values of one scale are written at once; values beyond 32 bytes or of scales
+    beyond 76 one by one.
     """
     return _text(array, _SCALE_BYTES)
 
 
 def big_integer_text(array: pa.Array) -> pa.Array:
-    """Binary BigIntegers as decimal text; null where there are no bytes."""
+    """Write binary BigIntegers as decimal text; values without bytes become null."""
     return _text(array, 0)
 
 
 def _binary(array: pa.Array, header: bytes, numbers: Numbers) -> pa.Array:
-    """A binary column: the header and a big-endian number, cut to the bytes it needs; null where ``array`` is."""
+    """Make a binary column of ``header`` and the needed bytes of big-endian numbers.
+
+    Null where ``array`` is null.
+    """
     numbers = _narrowed(numbers)
     count, width = numbers.shape
     sign = _signs(numbers[:, 0])
     spare, leading = np.ones(count, np.bool_), np.zeros(count, np.int64)
-    for place in range(width - 1):  # a byte can go if it only repeats the sign, and the next one still tells it
+    for place in range(width - 1):  # a byte is spare if it repeats the sign, as does the first bit of the next byte
         spare &= (numbers[:, place] == sign) & ((numbers[:, place + 1] ^ sign) < 0x80)
         leading += spare
     rows, kept = np.empty((count, len(header) + width), np.uint8), np.ones((count, len(header) + width), np.bool_)
@@ -76,7 +80,7 @@ def _binary(array: pa.Array, header: bytes, numbers: Numbers) -> pa.Array:
 
 
 def _narrowed(numbers: Numbers) -> Numbers:
-    """Big-endian numbers without leading bytes that none of them needs; a view."""
+    """Drop leading bytes that none of the big-endian numbers needs; a view."""
     while numbers.shape[1] > 1:
         half = numbers.shape[1] // 2
         if (numbers[:, :half] != _signs(numbers[:, half])[:, None]).any():
@@ -86,7 +90,7 @@ def _narrowed(numbers: Numbers) -> Numbers:
 
 
 def _signs(first: Numbers) -> Numbers:
-    """The sign-extension byte of each number, by its first byte: 0 or 255."""
+    """Return the sign-extension byte, 0 or 255, of each number, by its first byte."""
     filled: Numbers = (first.view(np.int8) >> 7).view(np.uint8)
     return filled
 
@@ -103,7 +107,7 @@ def _text(array: pa.Array, header: int) -> pa.Array:
     scales = np.zeros(len(places), np.int32)
     if header:
         scales = data[(starts - header)[:, None] + np.arange(header)].view("<i4")[:, 0]
-    short = (lengths <= _WIDEST) & (np.abs(scales.astype(np.int64)) <= _DIGITS)  # what Arrow can write
+    short = (lengths <= _WIDEST) & (np.abs(scales.astype(np.int64)) <= _DIGITS)  # those that Arrow can write
     texts: list[pa.Array] = []
     order: list[Numbers] = []
     for scale in np.unique(scales[short]):
@@ -114,7 +118,7 @@ def _text(array: pa.Array, header: int) -> pa.Array:
     if len(long):
         texts.append(pa.array([_one(data, starts[k], lengths[k], int(scales[k])) for k in long], pa.string()))
         order.append(places[long])
-    texts.append(pa.nulls(1, pa.string()))  # what stands for all others
+    texts.append(pa.nulls(1, pa.string()))  # the null of all other values
     indices = np.full(len(array), len(places), np.int64)
     if order:
         indices[np.concatenate(order)] = np.arange(len(places))
@@ -122,7 +126,7 @@ def _text(array: pa.Array, header: int) -> pa.Array:
 
 
 def _decimals(data: Numbers, starts: Numbers, lengths: Numbers, scale: int) -> pa.Array:
-    """Numbers of at most 32 bytes, as an Arrow decimal array of one scale."""
+    """Convert numbers of at most 32 bytes to an Arrow decimal array of one scale."""
     place = np.arange(_WIDEST)  # from the last, least significant byte on
     source = np.maximum((starts + lengths - 1)[:, None] - place, starts[:, None])
     little = np.where(place < lengths[:, None], data[source], _signs(data[starts])[:, None])

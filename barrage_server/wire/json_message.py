@@ -1,7 +1,7 @@
-"""Messages that are one JSON object: dataclasses, whose fields define the encoding.
+"""Messages that are one JSON object, encoded by the fields of dataclasses.
 
-``barrage_server.typed_json`` writes and reads the fields. A field without a default is required. For others an absent
-field and a null mean the default, and None is omitted. An Arrow schema is base64 of its encapsulated IPC message.
+``barrage_server.typed_json`` writes and reads the fields. A field without a default is required. For other fields,
+absence and null mean the default, and None is omitted. An Arrow schema is base64 of its encapsulated IPC message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MOST_VALUES: Final = 200_000
-"""Values of a request: no thread runs while they are read."""
+"""The most values of a request: ``json.loads`` holds the interpreter's lock while it reads them."""
 
 
 class JsonMessage:
@@ -38,8 +38,8 @@ class JsonMessage:
 
     Attributes:
         message_name: name of the message in errors.
-        refuses_others: whether unknown fields are refused, as in requests. Results ignore them, so that newer servers
-            may add fields.
+        refuses_others: whether unknown fields are refused, as in requests. Results ignore unknown fields, so that newer
+            servers may add some.
 
     """
 
@@ -49,7 +49,7 @@ class JsonMessage:
     refuses_others: ClassVar[bool] = True
 
     def to_json(self) -> bytes:
-        """The JSON of this message.
+        """Encode this message as JSON.
 
         Raises:
             WireFormatError: a field has a value that is not of its type.
@@ -59,7 +59,7 @@ class JsonMessage:
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
-        """Read :meth:`to_json`.
+        """Decode the JSON of a message.
 
         Raises:
             WireFormatError: a field is missing, unknown, of another type, or out of its range; the text names it.
@@ -72,7 +72,13 @@ class JsonMessage:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any], what: str) -> Self:
-        """The message with these fields, which errors name ``what``. Raises what :meth:`from_json` does."""
+        """Make the message from its fields. Raises what :meth:`from_json` does.
+
+        Args:
+            fields: the fields of the JSON object.
+            what: names the message in errors.
+
+        """
         message: Self = MESSAGES.object_of(cls, fields, f"{what}: ", refuse_others=cls.refuses_others)
         message.check()
         return message
@@ -82,15 +88,15 @@ class JsonMessage:
 
 
 def parse_object(data: bytes | str, what: str, *, is_request: bool = False) -> dict[str, Any]:
-    """The fields of one JSON object.
+    """Parse the fields of one JSON object.
 
     Args:
         data: UTF-8 JSON.
         what: names the message in error texts.
-        is_request: whether it is from a caller, and not from a server that this process has asked.
+        is_request: whether the JSON comes from a caller, and not from a server that this process calls.
 
     Raises:
-        WireFormatError: it is not one JSON object.
+        WireFormatError: ``data`` is not one JSON object.
         LimitError: a request has more values than :data:`MOST_VALUES`.
 
     """
@@ -108,20 +114,20 @@ def parse_object(data: bytes | str, what: str, *, is_request: bool = False) -> d
 
 
 def json_bytes(fields: Mapping[str, object]) -> bytes:
-    """Compact UTF-8 JSON of an object."""
+    """Encode an object as compact UTF-8 JSON."""
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def schema_to_base64(schema: pa.Schema) -> str:
-    """Base64 of the schema's encapsulated IPC message."""
+    """Encode a schema as base64 of its encapsulated IPC message."""
     return base64.b64encode(schema.serialize()).decode("ascii")
 
 
 def schema_from_base64(text: str, what: str) -> pa.Schema:
-    """The schema of :func:`schema_to_base64`.
+    """Decode the schema of :func:`schema_to_base64`.
 
     Raises:
-        WireFormatError: the text is not a schema, or damaged.
+        WireFormatError: the text is damaged, or not a schema.
         UnsupportedTypeError: the schema has unsupported types.
     """
     try:
@@ -142,7 +148,10 @@ MESSAGES: Final = TypedJson(
 
 
 def _most_values(data: bytes | str) -> int:
-    """A number that the values of a JSON text do not exceed: each but the first follows a comma or a bracket."""
+    """Return an upper bound of the values in a JSON text.
+
+    Each value but the first follows a comma or a bracket.
+    """
     if isinstance(data, str):
         return 1 + data.count(",") + data.count("[") + data.count("{")
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")

@@ -1,8 +1,8 @@
-"""Arrow arrays to field nodes and buffers, and back: the columnar format of IPC bodies.
+"""Bodies of IPC messages: Arrow arrays to field nodes and buffers, and back.
 
-pyarrow refuses record batches whose columns differ in length, which Barrage uses for modified rows, so these are
-written and read here. Buffers are padded to 8 bytes and their padded length is what is announced; an array without
-elements has empty buffers only, and one without nulls has no validity bitmap. Deephaven's readers rely on all three.
+Barrage sends modified rows in record batches whose columns differ in length. pyarrow refuses them, so they are written
+and read here. Deephaven's readers rely on three properties: buffers are padded to 8 bytes, and the header has the
+padded length; an array without elements has empty buffers only; an array without nulls has no validity bitmap.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyarrow import types
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
 from barrage_server.wire.buffers import bitmap_of, bits_of, offsets_of
 from barrage_server.wire.empty import empty_array
+from barrage_server.wire.schema import unwrapped_type
 from barrage_server.wire.soundness import MAX_DEPTH, check_sound
 from barrage_server.wire.variable import view_runs
 
@@ -28,14 +29,22 @@ _LIST_BOUNDS: Final = struct.Struct("<ii")
 _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 _FIXED_WIDTH: Final = (types.is_primitive, types.is_decimal, types.is_fixed_size_binary, types.is_interval)
-# Most elements of an array in all implementations of Arrow. Nulls take no bytes, so that no other check bounds their
-# number in a damaged header.
+# The most elements of an array that all implementations of Arrow allow. Nulls take no bytes, so no other check bounds
+# their number in a damaged header.
 _MOST: Final = (1 << 31) - 1
 
 
 @dataclass(slots=True)
 class Parts:
-    """Field nodes (length, null count) and buffers (offset, padded length) as flat lists, and the body in pieces."""
+    """Field nodes and buffers as flat lists, and the body in pieces.
+
+    Attributes:
+        nodes: length and null count of each field node.
+        spans: offset and padded length of each buffer.
+        body: the buffers and their padding.
+        size: bytes of the body.
+
+    """
 
     nodes: list[int] = field(default_factory=list)
     spans: list[int] = field(default_factory=list)
@@ -63,9 +72,12 @@ class Parts:
 
 
 def take_apart(arrays: list[pa.Array], *, as_lists: bool = False) -> Parts:
-    """Nodes, buffers and body of columns that may differ in length. Data that is contiguous is not copied.
+    """Take columns apart, which may differ in length; contiguous data is not copied.
 
-    ``as_lists``: as columns of one list each, with the values of the array.
+    Args:
+        arrays: the columns.
+        as_lists: whether each array is written as a column of one list with its values.
+
     """
     parts = Parts()
     for array in arrays:
@@ -79,7 +91,7 @@ def take_apart(arrays: list[pa.Array], *, as_lists: bool = False) -> Parts:
 
 def _take_apart(array: pa.Array, parts: Parts) -> None:
     while isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage  # the schema has the extension type
+        array = array.storage  # only the schema has the extension type
     data_type = array.type
     length, null_count = len(array), array.null_count
     parts.node(length, null_count)
@@ -136,13 +148,13 @@ def _take_struct(array: pa.Array, _buffers: list[pa.Buffer], parts: Parts) -> No
 
 
 def _take_sparse_union(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
-    """The type codes, and the part of each member that the slice covers."""
+    """Add the type codes, and the part of each member that the slice covers."""
     parts.buffer(buffers[1].slice(array.offset, len(array)), len(array))
     _take_struct(array, buffers, parts)
 
 
 def _take_dense_union(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
-    """The type codes, the offsets, and the part of each member that they cover."""
+    """Add the type codes, the offsets, and the part of each member that they cover."""
     data_type, length = array.type, len(array)
     codes = buffers[1].slice(array.offset, length)
     parts.buffer(codes, length)
@@ -176,16 +188,16 @@ _TAKERS: Final[dict[int, Callable[[pa.Array, list[pa.Buffer], Parts], None]]] = 
     types.lib.Type_SPARSE_UNION: _take_sparse_union,
     types.lib.Type_DENSE_UNION: _take_dense_union,
 }
-"""The functions that add the buffers after the validity of an array with elements, by type; by default its values."""
+"""The functions that add the buffers after the validity, by type; other types have values of fixed width."""
 
 
 def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
-    """Buffers, and for nested types nodes, of an array without elements, after its own node."""
-    data_type = _storage(data_type)
+    """Add the buffers and child nodes of an array without elements."""
+    data_type = unwrapped_type(data_type)
     parts.empty_buffers(_own_buffers(data_type))
     for child in _children(data_type):
         parts.node(0, 0)
-        if not types.is_null(_storage(child)):
+        if not types.is_null(unwrapped_type(child)):
             _take_apart_empty(child, parts)
 
 
@@ -198,7 +210,7 @@ def _bits(buffer: pa.Buffer, offset: int, length: int, parts: Parts) -> None:
 
 
 def _offsets(array: pa.Array, buffer: pa.Buffer, parts: Parts) -> tuple[int, int]:
-    """Add offsets that start at 0; returns the range of the child or of the data that they cover."""
+    """Add offsets that start at 0; return the range of child or data that they cover."""
     offsets = offsets_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
     start = array.offset * offsets.itemsize
@@ -209,10 +221,19 @@ def _offsets(array: pa.Array, buffer: pa.Buffer, parts: Parts) -> tuple[int, int
 def assemble(
     data_types: list[pa.DataType], nodes: memoryview, spans: memoryview, body: pa.Buffer, *, check: bool = True
 ) -> list[pa.Array]:
-    """Columns from field nodes and buffers (both as bytes of 16 each) and the body, without a copy of the data.
+    """Assemble columns from field nodes, buffers and the body, without copying data.
 
-    WireFormatError when nodes or buffers are missing or surplus, or contradict the body. Offsets and texts are checked,
-    unless ``check`` is False and the caller does it.
+    Args:
+        data_types: the types of the columns.
+        nodes: the field nodes, 16 bytes each.
+        spans: offset and length of the buffers, 16 bytes each.
+        body: the body.
+        check: whether offsets and texts are checked; otherwise the caller must.
+
+    Raises:
+        WireFormatError: nodes or buffers are missing or surplus, or contradict the body.
+        UnsupportedTypeError: a type is nested too deep.
+
     """
     source = _Source(
         np.frombuffer(nodes, np.int64).reshape(-1, 2).tolist(),
@@ -235,7 +256,7 @@ def assemble(
 
 
 class _Source:
-    """Field nodes and buffers, in order."""
+    """The field nodes and buffers of a message, read in order."""
 
     __slots__ = ("_body", "_nodes", "_spans")
 
@@ -245,14 +266,14 @@ class _Source:
         self._body = body
 
     def node(self) -> tuple[int, int]:
-        """Length and null count."""
+        """Read the length and null count of the next node."""
         length, null_count = next(self._nodes, (-1, -1))
         if not 0 <= null_count <= length <= _MOST:
             raise WireFormatError("damaged record batch: a field node is missing or impossible")
         return length, null_count
 
     def buffer(self, least: int) -> pa.Buffer:
-        """The next buffer, of at least that many bytes."""
+        """Read the next buffer, of at least ``least`` bytes."""
         offset, size = next(self._spans, (-1, -1))
         if offset < 0 or size < 0 or offset + size > self._body.size:
             raise WireFormatError("damaged record batch: a buffer is missing or lies outside the body")
@@ -275,7 +296,7 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
         return pa.ExtensionArray.from_storage(data_type, _assemble(data_type.storage_type, source, depth + 1))
     length, null_count = source.node()
     if types.is_null(data_type):
-        return pa.Array.from_buffers(data_type, length, [None])  # pa.nulls would take memory for each
+        return pa.Array.from_buffers(data_type, length, [None])  # pa.nulls would allocate memory per element
     if length == 0:
         for _ in range(_own_buffers(data_type)):
             source.buffer(0)
@@ -313,22 +334,15 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
     return pa.Array.from_buffers(data_type, length, buffers, children=arrays)
 
 
-def _storage(data_type: pa.DataType) -> pa.DataType:
-    """The storage type of an extension type; any other type itself."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
-
-
 def _children(data_type: pa.DataType) -> list[pa.DataType]:
-    """The child types, in the order of their nodes."""
+    """Return the child types, in the order of their nodes."""
     if types.is_map(data_type):
         return [pa.struct([data_type.key_field, data_type.item_field])]
     return [data_type.field(number).type for number in range(data_type.num_fields)]
 
 
 def _own_buffers(data_type: pa.DataType) -> int:
-    """The number of buffers of a type, without those of its children."""
+    """Return the number of buffers of a type, without its children."""
     if types.is_union(data_type):
         return 2 if data_type.mode == "dense" else 1
     if types.is_struct(data_type) or types.is_fixed_size_list(data_type):
@@ -353,7 +367,7 @@ def _is_variable(data_type: pa.DataType) -> bool:
 
 
 def _width(data_type: pa.DataType) -> int:
-    """Bytes of one value of a fixed-width type."""
+    """Return the bytes of one value of a fixed-width type."""
     if not any(is_fixed(data_type) for is_fixed in _FIXED_WIDTH):
         raise UnsupportedTypeError(f"columns of type {data_type} cannot be sent; cast them to a plain type")
     return int(data_type.bit_width) // 8

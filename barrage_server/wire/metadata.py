@@ -1,8 +1,7 @@
 """The Barrage messages in app_metadata, as values.
 
-``encode()`` of each returns the finished bytes, wrapper included; :func:`decode_message` reads any of them. The wire
-format is ``schema/barrage.fbs``. In every value None means an absent field, which the format distinguishes from an
-empty one.
+``encode()`` returns the finished bytes with the wrapper; :func:`decode_message` decodes all kinds. The wire format is
+``schema/barrage.fbs``. None means an absent field, which the format distinguishes from an empty one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,12 @@ BarrageMessage: TypeAlias = SubscriptionRequest | SnapshotRequest | PublicationR
 
 
 def decode_message(data: bytes | memoryview) -> BarrageMessage:
-    """The value in app_metadata; WireFormatError on a wrong magic, an unknown message type, or damaged bytes."""
+    """Decode the message in app_metadata.
+
+    Raises:
+        WireFormatError: a wrong magic number, an unknown message type, or damaged bytes.
+
+    """
     message_type, payload = unwrap(data)
     match message_type:
         case BarrageMessageType.BarrageUpdateMetadata:

@@ -1,4 +1,4 @@
-"""Decoding the messages of one stream of updates, most of which are laid out as an earlier one."""
+"""Decoding the metadata of a stream of updates, with a cache of layouts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from barrage_server.wire.wrapper import PAYLOAD_SLOT
 __all__ = ["MetadataReader"]
 
 _MOST_BYTES: Final = 1 << 12
-"""Bytes. Longer messages are decoded in full each time, and not kept."""
+"""The most bytes of a message whose layout is kept; longer ones are always decoded in full."""
 _MOST_FRAMES: Final = 32
-"""Layouts that are kept."""
+"""The most layouts that are kept."""
 _MOST_VAIN: Final = 64
-"""Layouts more than messages read by them, from which on none is kept: those of the sender never come twice."""
+"""No layout is kept once the kept layouts outnumber the messages read by them by this number: the layouts of the
+sender do not recur."""
 
 _FIELDS: Final[tuple[tuple[str, int, Callable[[bytes], Any]], ...]] = (
     ("effective_viewport", 3, decode_row_set),
@@ -29,14 +30,14 @@ _FIELDS: Final[tuple[tuple[str, int, Callable[[bytes], Any]], ...]] = (
     ("shift_data", 8, decode_shift_data),
     ("added_rows_included", 9, decode_row_set),
 )
-"""The fields that are vectors of bytes, but for the modified rows: name, slot, and what decodes the bytes."""
+"""The fields that are vectors of bytes, but for the modified rows: name, slot and decoder."""
 
 
 class MetadataReader:
     """Decodes the app_metadata of one stream.
 
-    A message that is laid out as an earlier one differs from it in the bytes of numbers and row sets only. Just these
-    are decoded, and row sets whose bytes are equal are the same objects.
+    A message with the layout of an earlier one differs from it in the bytes of numbers and row sets only. Only these
+    are decoded, and row sets with equal bytes are the same objects.
     """
 
     __slots__ = ("_count", "_frames", "_vain")
@@ -47,7 +48,7 @@ class MetadataReader:
         self._vain = 0
 
     def read(self, data: bytes) -> BarrageMessage:
-        """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
+        """Decode app_metadata. Raises what :func:`decode_message` does."""
         for frame in self._frames.get(len(data), ()):
             metadata = frame.read(data) if frame.is_around(data) else None
             if metadata is not None:
@@ -59,7 +60,7 @@ class MetadataReader:
         return message
 
     def _keep(self, data: bytes, metadata: UpdateMetadata) -> None:
-        # Only the layout of this project's own encoder is known to have each vector in a place of its own.
+        # Only the layout of this project's encoder is known to have vectors that do not overlap.
         self._vain += 1
         if metadata.encode() == data:
             if self._count >= _MOST_FRAMES:
@@ -69,11 +70,11 @@ class MetadataReader:
 
 
 class _Frame:
-    """A message, where its numbers and vectors lie, and what these were in the last message read.
+    """The layout of a message, and the values of the last message read with it.
 
     Args:
         data: app_metadata as :meth:`UpdateMetadata.encode` lays it out.
-        metadata: what it decodes to.
+        metadata: the decoded message.
 
     """
 
@@ -91,7 +92,7 @@ class _Frame:
                 place = slice(start + span[0], start + span[1])
                 self._fields.append((name, place, decode))
                 spans.add((place.start, place.stop))
-        # Columns with equal modified rows share them. By the number of the first such column: where the rows lie.
+        # Columns with equal modified rows share one vector: the place of each vector, and the vector of each column.
         nodes = [node.bytes_span(0) or (0, 0) for node in table.tables(MODIFIED_SLOT) or ()]
         self._nodes = [slice(start + first, start + stop) for first, stop in dict.fromkeys(nodes)]
         numbers = {span: number for number, span in enumerate(dict.fromkeys(nodes))}
@@ -109,11 +110,11 @@ class _Frame:
         self._values = (metadata, known)
 
     def is_around(self, data: bytes) -> bool:
-        """Whether ``data``, which is as long, differs in the bytes of numbers and vectors only."""
+        """Whether ``data``, of the same length, differs in numbers and vectors only."""
         return all(data[place] == still for place, still in self._still)
 
     def read(self, data: bytes) -> UpdateMetadata | None:
-        """The value of a message of this frame; None where it is damaged.
+        """Decode a message of this layout; None where it is damaged.
 
         Raises:
             WireFormatError: a vector is damaged.
@@ -148,5 +149,5 @@ class _Frame:
 
 
 def _value(known: tuple[bytes, Any], data: bytes, decode: Callable[[bytes], Any]) -> tuple[bytes, Any]:
-    """Bytes and value of a vector: those that are known where the bytes are equal."""
+    """Return the bytes and the value of a vector, decoded if the bytes are new."""
     return known if known[0] == data else (data, decode(data))

@@ -1,7 +1,7 @@
-"""Lists, structs, maps, unions and intervals as text, up to a number of characters.
+"""Nested values and intervals as text, up to a number of characters.
 
-It looks like JSON where JSON can say it: ``[1, null, "a"]``, ``{"x": 1}``. Maps are lists of pairs, and values that
-JSON has no literal for are written as text. Only as much of a value is read as fits.
+The text is like JSON: ``[1, null, "a"]``, ``{"x": 1}``. Maps are lists of pairs; values without a literal in JSON are
+strings. Of a long value only the beginning is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["nested_text", "plain_text"]
 
 
 def nested_text(cell: pa.Scalar, most: int) -> str:
-    """The text of a nested value: all of it, or more than ``most`` characters of it that begin alike.
+    """Write a nested value as text, cut a little after ``most`` characters.
 
     Args:
         cell: a scalar of any type, which may be null.
@@ -35,15 +35,15 @@ def nested_text(cell: pa.Scalar, most: int) -> str:
 
 
 def plain_text(cell: Any) -> str:
-    """The text of a number, a time or an interval, which is not null."""
+    """Write a number, a time or an interval that is not null as text."""
     if types.is_interval(cell.type):
         months, days, nanoseconds = cell.as_py()
         return f"{months} months {days} days {nanoseconds} ns"
     try:
         text = str(cell.cast(pa.string()).as_py())
-    except pa.ArrowException:  # a time in a zone that this machine does not know
+    except pa.ArrowException:  # a time in an unknown time zone
         return str(cell.value)
-    return str(cell.value) if text.startswith("<") else text  # a time out of the range of a calendar
+    return str(cell.value) if text.startswith("<") else text  # "<...>": a time outside of the calendar's range
 
 
 def _pieces(cell: Any, most: int) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""Deephaven's nulls: for numbers of fixed width one value of each type means null, and there is no validity bitmap.
+"""Deephaven's nulls: one value of each fixed-width type means null.
+
+There is no validity bitmap then.
 
 ======================  ==========================================================
 type                    null
@@ -12,7 +14,7 @@ time64, duration
 ======================  ==========================================================
 
 Elements of lists follow the same rule. All other types keep their validity bitmaps: booleans, strings, binary,
-decimals, structs, maps, and the unsigned and half-precision numbers that Deephaven has no type of.
+decimals, structs, maps, and the unsigned and half-precision numbers, for which Deephaven has no type.
 """
 
 from __future__ import annotations
@@ -48,16 +50,16 @@ _SENTINELS: Final[dict[int, np.generic]] = {
 
 
 def has_deephaven_null(data_type: pa.DataType) -> bool:
-    """Whether nulls of this type, or of its list elements, are values in the data."""
+    """Whether a value means null in this type, or in the elements of this list type."""
     if _is_list(data_type):
         return has_deephaven_null(data_type.value_type)
     return data_type.id in _SENTINELS
 
 
 def to_deephaven_nulls(array: pa.Array) -> pa.Array:
-    """The same array with nulls as values; no copy where there is no null.
+    """Replace nulls by null values; no copy where nothing is null.
 
-    A value equal to the sentinel becomes null for the receiver: the encoding cannot distinguish them.
+    The receiver reads a value that equals the null value as null: the encoding cannot distinguish them.
     """
     sentinel = _SENTINELS.get(array.type.id)
     if sentinel is None:
@@ -72,7 +74,7 @@ def to_deephaven_nulls(array: pa.Array) -> pa.Array:
 
 
 def from_deephaven_nulls(array: pa.Array) -> pa.Array:
-    """The same array with a validity bitmap; no copy of the values. Values that are null already stay null."""
+    """Replace null values by nulls; existing nulls stay. The values are not copied."""
     sentinel = _SENTINELS.get(array.type.id)
     if sentinel is None:
         nested = len(array) and has_deephaven_null(array.type)
@@ -91,7 +93,7 @@ def _is_list(data_type: pa.DataType) -> bool:
 
 
 def _map_elements(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A list array of any kind with its elements converted; only the elements of this slice are touched."""
+    """Convert the elements of a list array of any kind, within the slice."""
     count = len(array)
     if types.is_fixed_size_list(array.type):
         width = array.type.list_size

@@ -1,6 +1,7 @@
-"""Batches whose columns are one list each, the usual form of an update: checked and measured in one pass.
+"""The fast path for batches whose columns are one list each.
 
-It gives what :class:`~barrage_server.wire.intake.Intake` gives, which takes all other batches.
+Most updates have this form. They are checked and measured in one pass, with the result of
+:class:`~barrage_server.wire.intake.Intake`, which takes all other batches.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ __all__ = ["OneListReader"]
 _BOUNDS: Final = struct.Struct("=ii")
 _TEXTS: Final = frozenset({lib.Type_STRING, lib.Type_BINARY})
 _MOST_VALUES: Final = 1 << 16
-"""Values of a list: of longer ones, the offsets and texts are checked in parts."""
+"""The most values of a list; longer lists are checked in parts elsewhere."""
 
 
 class OneListReader:
-    """The short way for batches of one stream.
+    """Reads the batches of one stream that have one list per column.
 
     Args:
         schema: the schema of the stream, of lists.
@@ -40,10 +41,10 @@ class OneListReader:
         self._widths = [fixed_width(data_type) if data_type.id in FIXED else 0.0 for data_type in values]
 
     def read(self, batch: pa.RecordBatch) -> tuple[list[pa.Array], int] | None:
-        """The values of each column, and their bytes in plain form.
+        """Return the values of each column, and their bytes in plain form.
 
-        All columns must be one list of fixed-width values without nulls, or of ASCII texts or bytes without nulls, and
-        nothing else may lie in their arrays. ``None``: the batch is another one, or damaged.
+        Each column must be one list of fixed-width values, ASCII texts or bytes, without nulls, and its arrays must
+        have no other elements. ``None`` for any other batch, and for a damaged one.
         """
         columns = batch.columns
         if batch.num_rows != 1 or len(columns) != len(self._types):
@@ -76,7 +77,7 @@ class OneListReader:
 
 
 def _text_bytes(offsets: pa.Buffer | None, data: pa.Buffer | None, count: int, *, is_text: bool) -> int | None:
-    """Bytes of texts, or of binary values; ``None`` where their offsets are wrong, or texts are not ASCII."""
+    """Return the bytes of values; ``None`` for wrong offsets or non-ASCII texts."""
     if offsets is None or data is None:
         return None
     bounds = np.frombuffer(offsets, np.int32, count + 1)

@@ -1,7 +1,7 @@
-"""What a page sends, over a websocket or a Flight exchange: small JSON objects; and the heads of binary frames to it.
+"""Messages of a page over a websocket or a Flight exchange, and frames to a page.
 
-``docs/protocol.md`` describes them all, those of the server included. A message that is none of these is an error, and
-so is a field that a message does not have.
+Messages are small JSON objects. Unknown messages and unknown fields are errors. ``docs/protocol.md`` describes all
+messages, also of the server.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ __all__ = [
 
 SUBPROTOCOL: Final = "barrage-page.1"
 PAGE_COMMAND: Final = b"barrage.page"
-"""The command of the descriptor of a Flight exchange that is a page's."""
+"""The command in the descriptor of a page's Flight exchange."""
 PAGE_VERSION: Final = 1
 MOST_TEXT_BYTES: Final = 64 << 10
-"""Of a text frame from a page."""
+"""The most bytes of a text frame from a page."""
 UNKNOWN_AGE: Final = (1 << 32) - 1
-"""In place of an age: the frame is no news."""
+"""The age of a frame that reports no change."""
 
 _HEAD: Final = struct.Struct("<IB3xII")
 _MOST_STREAM: Final = (1 << 31) - 1
@@ -66,15 +66,16 @@ _MOST_ROW: Final = (1 << 53) - 1
 
 
 class OpenKind(StrEnum):
-    """What a stream is for: ``follow`` a window of a table, or get one ``snapshot`` of it."""
+    """The purpose of a stream: to ``follow`` a window, or get one ``snapshot`` of it."""
 
     FOLLOW = "follow"
     SNAPSHOT = "snapshot"
 
 
 class ExchangeKind(IntEnum):
-    """The first byte of a message to a page over Flight: the rest is a text frame, a binary frame, or the reason of the
-    end of the exchange.
+    """The first byte of a message to a page over Flight.
+
+    The rest is a text frame, a binary frame, or the reason of the end of the exchange.
     """
 
     TEXT = 0
@@ -83,7 +84,10 @@ class ExchangeKind(IntEnum):
 
 
 class FrameKind(IntEnum):
-    """What a binary frame carries: the schema of a stream, an update, or a further record batch of that update."""
+    """The content of a binary frame.
+
+    It is the schema of a stream, an update, or a further record batch of that update.
+    """
 
     SCHEMA = 0
     UPDATE = 1
@@ -96,8 +100,13 @@ _COUNT = Annotated[int, AtLeast(0, "a number of rows or updates must be 0 or mor
 
 @dataclass(frozen=True, slots=True)
 class Hello(JsonMessage):
-    """The first message. ``version``: of this protocol. ``token``: ``None`` for none; the password of ``user`` with
-    one.
+    """The first message.
+
+    Attributes:
+        version: the version of this protocol.
+        token: the token, or the password of ``user``; ``None`` for none.
+        user: the user's name; ``None`` for a log-in by token.
+
     """
 
     message_name = "hello"
@@ -109,7 +118,16 @@ class Hello(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class _Window(JsonMessage):
-    """Rows from ``first`` on, counted from the end when ``reverse``; ``columns`` by number, ``None`` for all."""
+    """The window of a stream.
+
+    Attributes:
+        stream: the number of the stream.
+        first: position of the first row.
+        count: the number of rows.
+        reverse: whether positions count from the end of the table.
+        columns: numbers of the columns; ``None`` for all.
+
+    """
 
     stream: _STREAM
     first: _COUNT
@@ -118,7 +136,7 @@ class _Window(JsonMessage):
     columns: tuple[int, ...] | None = None
 
     def check(self) -> None:
-        """Raise WireFormatError when a number is larger than a page counts."""
+        """Raise WireFormatError for a number that a page cannot count exactly."""
         if self.stream > _MOST_STREAM or max(self.first, self.count) > _MOST_ROW:
             raise WireFormatError("stream must be below 2^31, first and count below 2^53.")
 
@@ -140,7 +158,10 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class CellFilter:
-    """Picks the rows whose cell in ``column`` is the one that a page writes as ``equals``; ``None``: null."""
+    """Selects the rows whose cell in ``column`` a page writes as ``equals``.
+
+    ``None`` selects nulls.
+    """
 
     column: str
     equals: Annotated[str, MAY_BE_EMPTY] | None = None
@@ -148,16 +169,16 @@ class CellFilter:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Asks for the points of a plot, as the operation ``downsample`` makes them.
+    """Requests the points of a plot, as the operation ``downsample`` makes them.
 
     Attributes:
-        ys: the columns that are plotted.
-        pixels: the width.
-        x: the column that they are plotted over; ``None``: the position of rows.
-        first: where the range begins, as the text of a number in the unit of the column, or of a time.
-        last: where it ends.
-        tail_rows: only the last rows, in number.
-        tail_x: only the rows so far before the last one.
+        ys: the plotted columns.
+        pixels: the width of the plot.
+        x: the column of the horizontal axis; ``None`` for the position of rows.
+        first: the begin of the range, as the text of a number in the unit of ``x``, or of a time.
+        last: the end of the range.
+        tail_rows: plots this number of last rows only.
+        tail_x: plots rows within this distance of ``x`` from the last row only.
 
     """
 
@@ -172,17 +193,17 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Open(_Window):
-    """Opens a stream about a table, or about what is computed from it.
+    """Opens a stream of a table, or of a table computed from it.
 
     Attributes:
-        table: its name; ``None`` with a ticket.
-        ticket: its Flight ticket, in base64.
-        kind: what the stream is for.
-        interval: milliseconds between updates; ``None``: the server's default.
+        table: the table's name; ``None`` with a ticket.
+        ticket: the table's Flight ticket, in base64.
+        kind: the purpose of the stream.
+        interval: milliseconds between updates; ``None`` for the server's default.
         where: conditions that rows must meet, each a formula.
         filters: cells that rows must have.
-        sort: the order of the rows, most significant first; empty: the table's.
-        plot: the stream is about the points of this plot.
+        sort: the order of the rows, most significant first; empty for the table's order.
+        plot: a plot, whose points are the stream's table.
 
     """
 
@@ -198,7 +219,7 @@ class Open(_Window):
     plot: Plot | None = None
 
     def check(self) -> None:
-        """Raise WireFormatError when a number is larger than a page counts, or it does not say one table."""
+        """Raise WireFormatError for a number beyond 2^53, or not exactly one table."""
         _Window.check(self)
         if (self.table is None) == (self.ticket is None):
             raise WireFormatError("'open' has a table or a ticket, and not both.")
@@ -206,7 +227,7 @@ class Open(_Window):
             self.ticket_bytes()
 
     def ticket_bytes(self) -> bytes:
-        """The ticket. WireFormatError when it is not base64."""
+        """Decode the ticket; WireFormatError when it is not base64."""
         try:
             return base64.b64decode(self.ticket or "", validate=True)
         except (binascii.Error, ValueError):
@@ -220,14 +241,14 @@ class _OfStream(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class Pause(_OfStream):
-    """Asks for no updates of a stream until :class:`Resume`."""
+    """Stops the updates of a stream until :class:`Resume`."""
 
     message_name = "pause"
 
 
 @dataclass(frozen=True, slots=True)
 class Resume(_OfStream):
-    """Asks for updates again: one with all that has happened, then further ones."""
+    """Resumes the updates of a stream, with one update of all changes since."""
 
     message_name = "resume"
 
@@ -241,7 +262,7 @@ class Close(_OfStream):
 
 @dataclass(frozen=True, slots=True)
 class Ack(JsonMessage):
-    """``updates`` of a stream were painted since the last of these."""
+    """Reports the number of updates of a stream painted since the last report."""
 
     message_name = "ack"
 
@@ -251,7 +272,7 @@ class Ack(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class CellRequest(JsonMessage):
-    """Asks for the whole cell at a position of the stream's table. ``request`` comes back with the answer."""
+    """Requests a whole cell of the stream's table; the answer repeats ``request``."""
 
     message_name = "cell"
 
@@ -263,7 +284,7 @@ class CellRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class Ping(JsonMessage):
-    """Asks for an answer with the same number."""
+    """Requests an answer with the same number."""
 
     message_name = "ping"
 
@@ -272,7 +293,7 @@ class Ping(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class Health(JsonMessage):
-    """Asks for the state of the server once a second, from now on or (``on`` unset) no more."""
+    """Starts or stops reports of the server's state, once a second."""
 
     message_name = "health"
 
@@ -284,10 +305,10 @@ _MESSAGES: Final[dict[str, type[PageMessage]]] = {kind.message_name: kind for ki
 
 
 def parse_page_message(text: str) -> PageMessage:
-    """The message in a text frame.
+    """Parse the message in a text frame.
 
     Raises:
-        WireFormatError: it is none; says what is wrong.
+        WireFormatError: it is not a valid message.
 
     """
     if len(text) > MOST_TEXT_BYTES:
@@ -301,13 +322,13 @@ def parse_page_message(text: str) -> PageMessage:
 
 
 def frame(stream: int, kind: FrameKind, age_ms: int, metadata: bytes | None, message: bytes) -> bytes:
-    """A binary frame to a page.
+    """Make a binary frame to a page.
 
     Args:
         stream: the number of the stream.
-        kind: what it carries.
-        age_ms: milliseconds since the newest change in it; :data:`UNKNOWN_AGE`.
-        metadata: the flatbuffer of the update's metadata; ``None`` on all but updates.
+        kind: the content of the frame.
+        age_ms: milliseconds since the newest change in the frame; :data:`UNKNOWN_AGE` without changes.
+        metadata: the flatbuffer of the update's metadata; ``None`` for frames of other kinds.
         message: an encapsulated Arrow message, which begins at a multiple of 8.
 
     """
@@ -317,12 +338,18 @@ def frame(stream: int, kind: FrameKind, age_ms: int, metadata: bytes | None, mes
 
 
 def columns_message(stream: int, columns: Sequence[int]) -> str:
-    """The text frame before the schema of a stream that has some columns of a wide table only: their numbers there.
-    The stream begins anew with it, and numbers these columns from 0.
+    """Make the text frame that selects some columns of a wide table for a stream.
+
+    It comes before the schema. The stream restarts with it, and numbers these columns from 0.
+
+    Args:
+        stream: the number of the stream.
+        columns: the numbers of the columns in the table.
+
     """
     return json.dumps({"type": "columns", "stream": stream, "columns": list(columns)}, separators=(",", ":"))
 
 
 def schema_frame(stream: int, schema: pa.Schema) -> bytes:
-    """The first binary frame of a stream."""
+    """Make the first binary frame of a stream."""
     return frame(stream, FrameKind.SCHEMA, UNKNOWN_AGE, None, schema.serialize().to_pybytes())

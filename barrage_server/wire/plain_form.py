@@ -1,8 +1,8 @@
-"""Arrays brought to the form that tables hold: plain types, and one contiguous layout.
+"""Conversion of arrays to the plain form of tables, with one contiguous layout.
 
-Arrow has many layouts of the same values, and some of its functions are unsafe with some of them: they read beyond the
-buffers of sliced nested lists, or of empty arrays without offsets. A *plain* array has no dictionaries, run ends or
-views; nested arrays are not slices, and their children have exactly the needed length; offsets are always present.
+Arrow has many layouts of the same values, and some of its functions are unsafe with some of the layouts: they read
+beyond the buffers of sliced nested lists, or of empty arrays without offsets. A *plain* array has no dictionaries, run
+ends or views; nested arrays are not slices, and their children have exactly the needed length; offsets are present.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["check_item_counts", "is_plain", "to_plain"]
 
 _MOST: Final = (1 << 31) - 1
 _PIECE: Final = 1 << 20
-"""Elements gathered at a time, which bounds the memory of their positions."""
+"""Elements that are gathered at a time, which bounds the memory of their positions."""
 
 
 def to_plain(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The values of an array as a plain one; the array itself if it is plain.
+    """Convert an array to plain form; a plain array is returned unchanged.
 
     Args:
         array: a sound array (:mod:`barrage_server.wire.soundness`), which may be a slice.
-        target: its plain type. It may differ in the names of list items and in nullability, and entirely where the
-            array is of type null.
+        target: the plain type of the array. Names of list items and nullability may differ; for an array of type null
+            it may be any type.
 
     Raises:
         LimitError: the values are too large for one array.
@@ -48,14 +48,21 @@ def to_plain(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def is_plain(array: pa.Array) -> bool:
-    """Whether an array that has a plain type is laid out as one. Values that are not nested may be slices."""
+    """Whether an array of a plain type has the plain layout.
+
+    An array of a type that is not nested may be a slice.
+    """
     return _is_plain(array, is_top=True)
 
 
 def check_item_counts(array: pa.Array) -> None:
-    """Raise :class:`pa.ArrowInvalid` when items of lists, at any depth, are more than their offsets can count.
+    """Check that offsets of lists, at any depth, can count their items.
 
-    Arrow's functions do not check.
+    Arrow's functions do not check it.
+
+    Raises:
+        pa.ArrowInvalid: there are too many items.
+
     """
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -90,7 +97,7 @@ def _is_plain(array: pa.Array, *, is_top: bool = False) -> bool:
     if kind == lib.Type_FIXED_SIZE_LIST:
         return len(array.values) == count * data_type.list_size and _is_plain(array.values)
     if kind != lib.Type_STRUCT:
-        return False  # list views and unions are laid out anew
+        return False  # list views and unions are always converted
     return all(_is_plain(array.field(number)) for number in range(data_type.num_fields))
 
 
@@ -100,7 +107,7 @@ def _has_offsets(array: pa.Array) -> bool:
 
 
 def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """As :func:`to_plain`, without the check whether it is plain already. The result is not a slice."""
+    """Convert an array to plain form, also a plain one; the result is not a slice."""
     if len(array) == 0:
         return empty_array(target)
     if types.is_null(array.type) and not types.is_null(target):
@@ -114,12 +121,12 @@ def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _child(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """As :func:`to_plain`, but never a slice."""
+    """Convert an array to plain form; the result is not a slice."""
     return array if array.type == target and _is_plain(array) else _convert(array, target)
 
 
 def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A slice of values that are not nested, as an array with offset 0."""
+    """Convert an array of a type that is not nested to offset 0."""
     kind, count, first = target.id, len(array), array.offset
     buffers = array.buffers()
     if kind == lib.Type_NA:
@@ -162,9 +169,9 @@ def _view(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A list, or a list view laid out like one, with every item once per list that has it."""
+    """Lay out a list view in order, with each item once per list that has it."""
     offsets, moves = view_moves(array)
-    laid_out = _list_buffers(offsets, target)  # first, because it refuses too many items
+    laid_out = _list_buffers(offsets, target)  # before the items, because it refuses too many of them
     total, item = int(offsets[-1]), target.field(0).type
     if (moves == moves[:1]).all():  # the lists are contiguous
         items = _child(array.values.slice(int(moves[0]), total), item)
@@ -190,7 +197,7 @@ def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _list_buffers(offsets: npt.NDArray[Any], target: pa.DataType) -> list[pa.Buffer]:
-    """The buffers of a list after its validity, from offsets that begin with zero; with sizes for a list view."""
+    """Make the buffers of a list or list view after its validity, by offsets from 0."""
     whole = _offsets_buffer(offsets, target)
     if target.id in _LISTS:
         return [whole]
@@ -199,7 +206,7 @@ def _list_buffers(offsets: npt.NDArray[Any], target: pa.DataType) -> list[pa.Buf
 
 
 def _offsets_buffer(offsets: npt.NDArray[Any], target: pa.DataType) -> pa.Buffer:
-    """Offsets from zero, or sizes, of the width that a type has."""
+    """Make a buffer of offsets from 0, or of sizes, with the width of the type."""
     if target.id in LARGE:
         return pa.py_buffer(np.ascontiguousarray(offsets, np.int64))
     if offsets[-1] > _MOST:
@@ -225,7 +232,7 @@ def _sparse_union(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _dense_union(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Every child has exactly the values in use, in their order."""
+    """Convert a dense union so that each child has exactly the used values, in order."""
     codes, origins = codes_of(array), places_of(array)
     offsets = np.zeros(len(array), np.int32)
     children = []
@@ -240,7 +247,7 @@ def _dense_union(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _gathered(values: pa.Array, start: int, stop: int, origins: Callable[[_Places], _Places]) -> pa.Array:
-    """For each place from ``start`` to ``stop``, the value of a plain array at its origin."""
+    """Gather the values at ``origins`` of the positions from ``start`` to ``stop``."""
     pieces = [
         _taken(values, pa.array(origins(np.arange(first, min(first + _PIECE, stop), dtype=np.int64))))
         for first in range(start, stop, _PIECE)
@@ -267,7 +274,7 @@ def _concatenated(pieces: list[pa.Array], data_type: pa.DataType) -> pa.Array:
 
 
 def _check_size(array: pa.Array, target: pa.DataType) -> None:
-    """Raise when the bytes exceed offsets of 32 bits."""
+    """Raise LimitError when the bytes exceed 32-bit offsets."""
     if target.id in (lib.Type_STRING, lib.Type_BINARY) and plain_size(array, target) - 4 * len(array) > _MOST:
         raise _too_large(target)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import lib, types
 
 from barrage_server.wire.buffers import codes_of, offsets_of, places_of, sizes_of_views
+from barrage_server.wire.schema import unwrapped_type
 
 __all__ = ["FIXED", "SMALL_OFFSET", "fixed_width", "held_size", "plain_batch_size", "plain_size"]
 
@@ -22,7 +23,7 @@ _Positions: TypeAlias = npt.NDArray[np.int64]
 _Sizes: TypeAlias = npt.NDArray[np.float64]  # exact below 2**53, and without overflow above
 
 NO_WIDTH: Final = 8
-"""Bytes counted for a value of a type without bytes, such as null: its row and key take memory."""
+"""Bytes counted for a value of a type without bytes, such as null, because its row and key take memory."""
 
 SMALL_OFFSET: Final = 4
 """Bytes of an offset of 32 bits."""
@@ -31,12 +32,12 @@ _UNION_CODE: Final = 5  # a type code and an offset
 
 
 def plain_size(array: pa.Array, target: pa.DataType | None = None) -> int:
-    """Bytes of the values of an array in plain form: as contiguous arrays without encodings, and without padding.
+    """Compute the bytes of an array in plain form, without padding.
 
     Args:
         array: a sound array (:mod:`barrage_server.wire.soundness`), which may be a slice.
-        target: the plain type that it is brought to. It matters where the array is of type null: its values take the
-            size of nulls of that type.
+        target: the plain type of the array. It matters for an array of type null, whose values take the size of nulls
+            of that type.
 
     """
     count, kind = len(array), array.type.id
@@ -57,7 +58,10 @@ def plain_batch_size(batch: pa.RecordBatch) -> int:
 
 
 def held_size(arrays: Iterable[pa.Array]) -> int:
-    """Bytes of memory that plain arrays keep alive, including all of the messages that they are views of."""
+    """Compute the bytes that plain arrays keep in memory.
+
+    The whole message counts where an array is a view of a message.
+    """
     held: dict[int, int] = {}
     for array in arrays:
         for buffer in array.buffers():
@@ -70,7 +74,7 @@ def held_size(arrays: Iterable[pa.Array]) -> int:
 
 
 def _spans(array: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions) -> _Sizes:
-    """Bytes of the elements ``[start, stop)`` of an array, for each of many such spans."""
+    """Compute the bytes of the elements ``[start, stop)`` of each span of an array."""
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     while isinstance(target, pa.BaseExtensionType):
@@ -114,7 +118,7 @@ def _spans(array: pa.Array, target: pa.DataType | None, starts: _Positions, stop
 
 
 def _between(each: _Sizes, starts: _Positions, stops: _Positions) -> _Sizes:
-    """Sums of spans of ``each``."""
+    """Sum ``each`` over the spans."""
     if len(starts) == 1:
         return np.array([each[starts[0] : stops[0]].sum()])
     sums = np.zeros(len(each) + 1)
@@ -124,7 +128,7 @@ def _between(each: _Sizes, starts: _Positions, stops: _Positions) -> _Sizes:
 
 
 def _each(array: pa.Array, target: pa.DataType | None) -> _Sizes:
-    """Bytes of every element of an array that is written out, one by one."""
+    """Compute the bytes of each element of an array."""
     positions = np.arange(len(array), dtype=np.int64)
     return _spans(array, target, positions, positions + 1)
 
@@ -149,10 +153,10 @@ def _dictionary(array: pa.Array, target: pa.DataType | None, starts: _Positions,
 def _spans_and_all(
     values: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions
 ) -> tuple[_Sizes, float]:
-    """:func:`_spans`, and the bytes that decoding needs besides the result: nested encoded values are decoded in full,
-    used or not.
+    """Compute :func:`_spans`, and the bytes that decoding needs besides the result.
 
-    Both in one walk: with two walks, each level of nesting would double the work.
+    Nested encoded values are decoded in full, used or not. Both sizes come from one walk, because two walks would
+    double the work at each level of nesting.
     """
     if not len(values) or not _has_encoding(values.type):
         return _spans(values, target, starts, stops), 0.0
@@ -161,8 +165,7 @@ def _spans_and_all(
 
 
 def _has_encoding(data_type: pa.DataType) -> bool:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     if data_type.id in _VARIABLE_WIDTH and data_type.id not in _BYTES and data_type.id not in _LISTS:
         return True
     return types.is_run_end_encoded(data_type) or any(
@@ -180,7 +183,7 @@ def _runs(array: pa.Array, target: pa.DataType | None, starts: _Positions, stops
     sums = np.concatenate(([0.0], np.cumsum(np.diff(bounds) * each)))
 
     def before(positions: _Positions) -> _Sizes:
-        """Bytes of all elements before each position."""
+        """Compute the bytes of all elements before each position."""
         runs = np.minimum(ends.searchsorted(positions, "left"), len(ends) - 1)
         result: _Sizes = sums[runs] + (positions - bounds[runs]) * each[runs]
         return result
@@ -227,7 +230,7 @@ def _view_sizes(array: pa.Array) -> _Sizes:
 
 
 def _child(target: pa.DataType | None, number: int, given: pa.DataType | None = None) -> pa.DataType | None:
-    """The plain type of a child, if known."""
+    """Return the plain type of a child, if known."""
     if target is None or number >= target.num_fields:
         return None
     if types.is_map(target):
@@ -238,9 +241,8 @@ def _child(target: pa.DataType | None, number: int, given: pa.DataType | None = 
 
 
 def _null_width(data_type: pa.DataType) -> float:
-    """Bytes of a null of a type."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    """Return the bytes of a null of a type."""
+    data_type = unwrapped_type(data_type)
     if types.is_fixed_size_list(data_type) and data_type.list_size:
         return 1 / 8 + int(data_type.list_size) * _null_width(data_type.value_type)
     if types.is_struct(data_type) and data_type.num_fields:
@@ -253,14 +255,13 @@ def _null_width(data_type: pa.DataType) -> float:
 
 
 def _uniform_width(data_type: pa.DataType) -> float | None:
-    """Bytes of a value of a type of uniform size, else None."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    """Return the bytes of a value of a type of uniform size; None for other types."""
+    data_type = unwrapped_type(data_type)
     return None if types.is_nested(data_type) or data_type.id in _VARIABLE_WIDTH else fixed_width(data_type)
 
 
 def fixed_width(data_type: pa.DataType) -> float:
-    """Bytes of the fixed-width part of a value."""
+    """Return the bytes of the fixed-width part of a value."""
     if types.is_null(data_type):
         return float(NO_WIDTH)
     try:

@@ -12,10 +12,10 @@ __all__ = ["is_bytes_like", "is_fixed_width", "plain_type"]
 
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:
-    """The plain type that holds the values of ``data_type``, at every depth of nesting.
+    """Return the plain type of the values of ``data_type``, at each depth.
 
     Raises:
-        UnsupportedTypeError: there is none, or the type is nested too deep.
+        UnsupportedTypeError: there is no plain type, or the type is nested too deep.
 
     """
     return _plain(data_type, 0)
@@ -68,7 +68,7 @@ def _plain(data_type: pa.DataType, depth: int) -> pa.DataType:
 
 
 def is_fixed_width(data_type: pa.DataType) -> bool:
-    """Whether all values of a type that is not nested take the same number of bytes, above zero."""
+    """Whether all values of a type take the same number of bytes, above zero."""
     if pat.is_fixed_size_binary(data_type):
         return bool(data_type.byte_width > 0)
     return bool(
@@ -80,7 +80,7 @@ def is_fixed_width(data_type: pa.DataType) -> bool:
 
 
 def is_bytes_like(data_type: pa.DataType) -> bool:
-    """Whether values are texts or bytes."""
+    """Whether values are texts or binary."""
     return bool(
         pat.is_string(data_type)
         or pat.is_large_string(data_type)
@@ -91,5 +91,5 @@ def is_bytes_like(data_type: pa.DataType) -> bool:
 
 
 def _keep(data_type: pa.DataType, plain: pa.DataType) -> pa.DataType:
-    """The given type itself if nothing in it changed: rebuilding could lose metadata of nested fields."""
+    """Return ``data_type`` if it equals ``plain``, which may lack metadata of fields."""
     return data_type if plain == data_type else plain

@@ -1,4 +1,7 @@
-"""The actions about plans, and their messages; the JSON of a plan itself is that of ``barrage_server.plan``."""
+"""The actions about plans, and their messages.
+
+``barrage_server.plan`` has the JSON of plans.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +37,21 @@ BIND_ACTION: Final = "barrage.bind"
 FUNCTIONS_ACTION: Final = "barrage.functions"
 """Action: ``{}`` -> :class:`FunctionsResult`."""
 _MOST_TICKETS: Final = 10_000
-"""Tickets of one request to release some."""
+"""The most tickets of one release request."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """What became of one output of a plan: a table with its ticket, or the class and the text of an error.
+    """One output of a plan: a table or an error.
 
-    ``size``: its rows now; ``is_static``: whether it never changes.
+    Attributes:
+        ticket: the table's ticket.
+        schema: the table's schema.
+        size: the present number of rows.
+        is_static: whether the table never changes.
+        error: the class of the error.
+        text: the text of the error.
+
     """
 
     ticket: str | None = None
@@ -54,8 +64,12 @@ class PlanOutput:
 
 @dataclass(frozen=True, slots=True)
 class OperateResult(JsonMessage):
-    """The outputs of a plan, in the order in which it names them, and the milliseconds for which they are kept without
-    a call that names them.
+    """The outputs of a plan.
+
+    Attributes:
+        outputs: the outputs, in the order of the plan.
+        expiry_ms: milliseconds that the server keeps an output without a call that names its ticket.
+
     """
 
     message_name: ClassVar[str] = "results of a plan"
@@ -65,7 +79,7 @@ class OperateResult(JsonMessage):
     expiry_ms: int
 
     def check(self) -> None:
-        """Raise WireFormatError unless each has a table or an error."""
+        """Raise WireFormatError unless each output has a table or an error."""
         for output in self.outputs:
             if output.error is None and (output.ticket is None or output.schema is None or output.size is None):
                 raise WireFormatError("results of a plan: an output has neither a table nor an error")
@@ -73,21 +87,21 @@ class OperateResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequest(JsonMessage):
-    """Let the results with these tickets go; unknown tickets are ignored."""
+    """Release the results with these tickets; unknown tickets are ignored."""
 
     message_name: ClassVar[str] = "release request"
 
     tickets: tuple[str, ...]
 
     def check(self) -> None:
-        """Raise WireFormatError when there are too many."""
+        """Raise WireFormatError when there are too many tickets."""
         if len(self.tickets) > _MOST_TICKETS:
             raise WireFormatError(f"release request: it may name {_MOST_TICKETS:,} tickets, and has more")
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseResult(JsonMessage):
-    """The number of known tickets, which were released."""
+    """The number of results that were released."""
 
     message_name: ClassVar[str] = "release result"
     refuses_others: ClassVar[bool] = False
@@ -97,7 +111,7 @@ class ReleaseResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class BindRequest(JsonMessage):
-    """Serve the result with this ticket as the table of that name, until it is dropped."""
+    """Serve the result with this ticket as a named table, until it is dropped."""
 
     message_name: ClassVar[str] = "bind request"
 
@@ -107,8 +121,13 @@ class BindRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """A registered function that formulas may name. ``kind``: ``batch``, ``scalar`` or ``compiled``; ``returns``: an
-    Arrow type.
+    """A registered function that formulas may call.
+
+    Attributes:
+        name: the function's name.
+        kind: ``batch``, ``scalar`` or ``compiled``.
+        returns: the Arrow type of its result.
+
     """
 
     name: str
@@ -118,7 +137,7 @@ class FunctionSignature:
 
 @dataclass(frozen=True, slots=True)
 class FunctionsResult(JsonMessage):
-    """The registered functions, by name. Those of the language are in ``docs/queries.md``."""
+    """The registered functions, sorted by name, without the built-in ones."""
 
     message_name: ClassVar[str] = "registered functions"
     refuses_others: ClassVar[bool] = False

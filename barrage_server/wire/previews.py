@@ -1,4 +1,4 @@
-"""Shortened lists, for clients that show only the beginning or the end of each."""
+"""Shortened lists, for clients that show the beginning or the end of lists only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _LONGEST: Final = (1 << 31) - 1
 
 
 def preview(array: pa.Array, limit: int) -> pa.Array:
-    """A list array with at most ``|limit|`` elements in each list: the first ones, the last if ``limit`` is negative.
+    """Cut each list of an array to at most ``|limit|`` elements.
 
-    0 is no limit. Arrays of other types, and arrays of short lists only, are returned unchanged.
+    The first elements are kept, or the last ones if ``limit`` is negative; 0 is no limit. Arrays of other types, and
+    arrays without longer lists, are returned unchanged.
     """
     large = types.is_large_list(array.type) or types.is_large_list_view(array.type)
     is_view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
@@ -39,8 +40,8 @@ def preview(array: pa.Array, limit: int) -> pa.Array:
         return array
     starts = offsets[:-1] if limit > 0 else offsets[1:] - kept
     ends = np.cumsum(kept, dtype=np.int64)
-    # Element i of list k lies at starts[k] + i; the arange runs through all lists, so each list's beginning is taken
-    # off again.
+    # Element i of list k is at starts[k] + i. The arange counts through all lists, so the start of list k in the result
+    # is subtracted.
     indices = np.arange(int(ends[-1])) + np.repeat(starts - (ends - kept), kept)
     dtype = np.dtype(np.int64 if large else np.int32)
     cuts = [ends - kept, kept] if is_view else [np.concatenate(([0], ends))]

@@ -1,19 +1,19 @@
-"""Names and messages of what this project adds to Barrage: publishing by commit, and administrative actions.
+"""This project's additions to Barrage: publishing by commit, and further actions.
 
-Both ends import these. All messages are JSON objects; fields that are None are omitted.
+All messages are JSON objects; fields that are None are omitted.
 
 There are three ways to publish:
 
 - A plain ``DoPut`` to ``["scope", name]`` or ``[name]``: the batches become one delta when the client half-closes.
-  :class:`PutOptions` may travel as app_metadata of the first message (``{"barrage": {...}}``) or, for stock clients,
-  under :data:`PUT_OPTIONS_KEY` in the schema metadata.
+  :class:`PutOptions` may be app_metadata of the first message (``{"barrage": {...}}``) or, for stock clients, the
+  value of :data:`PUT_OPTIONS_KEY` in the schema metadata.
 - A ticking ``DoPut``, whose first app_metadata is a Barrage ``PublicationRequest``: every message is an update of the
-  table. A message with the app_metadata :data:`FLUSH` and no rows asks how many of them are applied.
+  table. A message with the app_metadata :data:`FLUSH` and no rows requests the number of updates applied.
 - Staging and commit: a ``DoPut`` with the command :data:`STAGE_COMMAND` whose first message carries a
   :class:`StageRequest` and which ends with :class:`StageEnd`; the server answers :class:`StageResult`. A
   :class:`CommitRequest` then makes staged data visible, once.
 
-A request with an unknown field is refused: a misspelt ``key`` would otherwise create another kind of table. Unknown
+A request with an unknown field is refused, because a misspelt ``key`` would create another kind of table. Unknown
 fields of results are ignored.
 """
 
@@ -81,15 +81,15 @@ DROP_ACTION: Final = "barrage.drop"
 HEALTH_ACTION: Final = "barrage.health"
 """Action: an empty body -> the state of the server. Only servers of this project have it."""
 TABLES_ACTION: Final = "barrage.tables"
-"""Action: an empty body -> a result for each table: Flight's ``FlightInfo`` message, as ``ListFlights`` gives it."""
+"""Action: an empty body -> a result for each table: Flight's ``FlightInfo`` message, as in ``ListFlights``."""
 STATISTICS_ACTION: Final = "barrage.statistics"
 """Action: ``{}`` -> a JSON object with the statistics."""
 FLUSH: Final = b"barrage-flush"
-"""app_metadata within a ticking ``DoPut``: answered when all earlier updates are applied."""
+"""app_metadata in a ticking ``DoPut`` that the server answers when all earlier updates are applied."""
 STAGE_COMMAND: Final = b"barrage.stage"
-"""``FlightDescriptor.cmd`` of a ``DoPut`` that stages."""
+"""``FlightDescriptor.cmd`` of a staging ``DoPut``."""
 PUT_OPTIONS_KEY: Final = b"barrage:put"
-"""Schema metadata key under which a stock client can send :class:`PutOptions` (their JSON without the outer field)."""
+"""Key in the schema metadata for :class:`PutOptions` of stock clients, as JSON without the outer field."""
 PUT_OPTIONS_FIELD: Final = "barrage"
 """Outer JSON field of :class:`PutOptions` in app_metadata."""
 
@@ -98,21 +98,28 @@ _SINGLE_WRITE: Final = "write-"
 
 
 def single_write_publisher(identity: str) -> str:
-    """The publisher name of a single write, or of one connection, with a unique ``identity``."""
+    """Return the publisher's name of a single write, or of a connection.
+
+    Args:
+        identity: distinguishes it from all others.
+
+    """
     return _SINGLE_WRITE + identity
 
 
 def is_single_write(publisher: str) -> bool:
-    """Whether a publisher has a name of :func:`single_write_publisher`: no later process uses it, so that it is
-    remembered for as long as a commit may be repeated, and its batches need not follow each other.
+    """Whether a publisher has a name of :func:`single_write_publisher`.
+
+    No later process uses such a name. The server remembers it only while a commit may be repeated, and allows gaps
+    between its batches.
     """
     return publisher.startswith(_SINGLE_WRITE)
 
 
 _MOST_TABLES: Final = 1_000
-"""Tables of one commit."""
+"""The most tables of one commit."""
 _NAME_LENGTH: Final = 4_096
-"""Characters of the name of a publisher or an epoch, which the server keeps."""
+"""The most characters of the name of a publisher or an epoch, because the server keeps it."""
 
 
 def _check_identity(message: str, publisher: str, epoch: str | None) -> None:
@@ -125,8 +132,8 @@ def _check_identity(message: str, publisher: str, epoch: str | None) -> None:
 class PublishMode(StrEnum):
     """How a published delta applies to the existing rows.
 
-    ``APPEND`` adds rows at the end; ``UPSERT`` inserts rows by key, or overwrites those with the same key; ``REPLACE``
-    makes the rows the whole content; ``DELETE`` removes the rows with the given keys.
+    ``APPEND`` adds rows at the end; ``UPSERT`` inserts rows, or overwrites rows with the same key; ``REPLACE`` makes
+    the rows the whole content; ``DELETE`` removes the rows with the given keys.
     """
 
     APPEND = "append"
@@ -139,8 +146,8 @@ class PublishMode(StrEnum):
 class TableKind(StrEnum):
     """Kinds of source tables that a publisher can create.
 
-    ``APPEND``: rows are added at the end. ``RING``: the last of them, up to a capacity. ``BLINK``: rows live for one
-    cycle. ``KEYED``: one row per key. ``REPLACED``: no key; the content is replaced as a whole.
+    ``APPEND``: rows are added at the end. ``RING``: like ``APPEND``, with the last rows up to a capacity. ``BLINK``:
+    rows live for one cycle. ``KEYED``: one row per key. ``REPLACED``: no key; the content is replaced as a whole.
     """
 
     APPEND = "append"
@@ -156,7 +163,7 @@ Rows = Annotated[int, AtLeast(0, "rows must not be negative")]
 
 @dataclass(frozen=True, slots=True)
 class PutOptions:
-    """How a plain ``DoPut`` is applied. None everywhere means: append, or upsert when the table has keys."""
+    """How a plain ``DoPut`` is applied; by default append, or upsert for keys."""
 
     mode: PublishMode | None = None
     key: tuple[str, ...] | None = None
@@ -164,17 +171,17 @@ class PutOptions:
     capacity: Capacity | None = None
 
     def to_json(self) -> bytes:
-        """app_metadata of the first message: ``{"barrage": {...}}``."""
+        """Encode app_metadata of the first message: ``{"barrage": {...}}``."""
         inner = self.to_schema_metadata().decode()
         return f'{{"{PUT_OPTIONS_FIELD}":{inner}}}'.encode()
 
     def to_schema_metadata(self) -> bytes:
-        """The value for :data:`PUT_OPTIONS_KEY` in the schema metadata."""
+        """Encode the value of :data:`PUT_OPTIONS_KEY` in the schema metadata."""
         return json_bytes(MESSAGES.written_fields(self, "put options: "))
 
     @classmethod
     def from_json(cls, data: bytes) -> PutOptions | None:
-        """Options in app_metadata; None when the JSON object has no ``barrage`` field (it is the user's own)."""
+        """Decode options in app_metadata; None for JSON without the field ``barrage``."""
         fields = parse_object(data, "put options", is_request=True)
         options: PutOptions | None = MESSAGES.read(
             fields.get(PUT_OPTIONS_FIELD), PutOptions | None, f"put options: {PUT_OPTIONS_FIELD}"
@@ -183,7 +190,7 @@ class PutOptions:
 
     @classmethod
     def from_schema_metadata(cls, data: bytes) -> PutOptions:
-        """Options under :data:`PUT_OPTIONS_KEY` in the schema metadata."""
+        """Decode the value of :data:`PUT_OPTIONS_KEY` in the schema metadata."""
         what = "put options in the schema metadata"
         options: PutOptions = MESSAGES.object_of(cls, parse_object(data, what, is_request=True), f"{what}: ")
         return options
@@ -191,7 +198,14 @@ class PutOptions:
 
 @dataclass(frozen=True, slots=True)
 class PutResult(JsonMessage):
-    """``PutResult`` metadata of a plain ``DoPut``: the rows that were applied to ``table``, and the cycle's step."""
+    """``PutResult`` metadata of a plain ``DoPut``.
+
+    Attributes:
+        table: the table's name.
+        rows: the number of rows applied.
+        step: the step of their cycle.
+
+    """
 
     message_name: ClassVar[str] = "put result"
     refuses_others: ClassVar[bool] = False
@@ -203,7 +217,14 @@ class PutResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class PublicationResult(JsonMessage):
-    """``PutResult`` metadata of a ticking ``DoPut``: how many updates are applied to ``table``, and the last step."""
+    """``PutResult`` metadata of a ticking ``DoPut``.
+
+    Attributes:
+        table: the table's name.
+        updates: the number of updates applied.
+        step: the step of the last one.
+
+    """
 
     message_name: ClassVar[str] = "the server's answer to a publication"
     refuses_others: ClassVar[bool] = False
@@ -215,8 +236,15 @@ class PublicationResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class StageRequest(JsonMessage):
-    """First app_metadata of a staging ``DoPut``: the publisher, the table and the batch, and the publisher's epoch.
-    ``attempt`` distinguishes repeated task attempts.
+    """The first app_metadata of a staging ``DoPut``.
+
+    Attributes:
+        publisher: the publisher's name.
+        table: the table's name.
+        batch: the number of the batch.
+        attempt: distinguishes repeated attempts of a task.
+        epoch: the publisher's epoch, if any.
+
     """
 
     message_name: ClassVar[str] = "stage request"
@@ -234,7 +262,10 @@ class StageRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class StageEnd(JsonMessage):
-    """Last app_metadata of a staging ``DoPut``: without it, or with another row count, the rows are dropped."""
+    """The last app_metadata of a staging ``DoPut``.
+
+    Without it, or with another number of rows, the server drops the rows.
+    """
 
     message_name: ClassVar[str] = "end of staging"
     refuses_others: ClassVar[bool] = False
@@ -250,7 +281,13 @@ class StageEnd(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class StageResult(JsonMessage):
-    """``PutResult`` metadata of a staging ``DoPut``: the token for the commit, and the number of staged rows."""
+    """``PutResult`` metadata of a staging ``DoPut``.
+
+    Attributes:
+        token: names the rows in a commit.
+        rows: the number of staged rows.
+
+    """
 
     message_name: ClassVar[str] = "stage result"
     refuses_others: ClassVar[bool] = False
@@ -261,7 +298,7 @@ class StageResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class CommitPart:
-    """One table of a commit over several; the fields are those of :class:`CommitRequest`."""
+    """One of several tables of a commit, with the fields of :class:`CommitRequest`."""
 
     table: str
     mode: PublishMode = PublishMode.APPEND
@@ -275,19 +312,30 @@ class CommitPart:
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest(JsonMessage):
-    """Make the batches under ``tokens`` visible as one delta of ``table``, unless ``batch`` was committed before.
+    """Make staged batches visible as one delta of a table, exactly once.
 
-    With ``tables`` in the place of ``table`` and the fields that describe it, the deltas of several tables become
-    visible together, or none of them.
+    A batch that was committed before changes nothing.
 
-    ``key`` and ``kind`` (and ``capacity`` of a ring) matter when the table does not exist yet; ``schema`` is that of a
-    table created by an empty batch. ``order_by`` names a column that the delta's rows are sorted by before they are
-    applied. ``expected_last`` is the publisher's last committed batch, as the publisher knows it: the commit is refused
-    when the server knows another, or none because it was restarted. None does not check.
+    Attributes:
+        publisher: the publisher's name.
+        table: the table's name; None with ``tables``.
+        batch: the number of the batch.
+        mode: how the rows are applied.
+        tokens: the tokens of the staged rows.
+        key: the key columns of a new table.
+        order_by: a column by which the rows are sorted before they are applied.
+        schema: the schema of a new table that an empty batch creates.
+        kind: the kind of a new table.
+        capacity: the number of rows of a new ring.
+        expected_last: the last committed batch that the publisher knows of. The commit is refused when the server knows
+            another, or none after a restart. None does not check.
+        epoch: distinguishes runs of a publisher that count their batches anew. Another epoch than that of the last
+            commit is refused, unless ``takeover`` is set.
+        takeover: ``epoch`` takes the name over; earlier epochs are refused from then on.
+        allow_gap: whether the batch may leave a gap behind the last one.
+        tables: several tables, in place of ``table`` and the fields that describe it. Their deltas become visible
+            together, or none of them.
 
-    ``epoch`` distinguishes runs of a publisher that count their batches anew. Another epoch than that of the
-    publisher's last commit is refused, unless ``takeover`` says that it takes the name over; earlier epochs are refused
-    from then on. A batch that does not follow the last one is refused, unless ``allow_gap``.
     """
 
     message_name: ClassVar[str] = "commit request"
@@ -310,21 +358,27 @@ class CommitRequest(JsonMessage):
 
     @classmethod
     def over(cls, parts: Sequence[CommitPart], **rest: Any) -> Self:
-        """A commit of ``parts``, in the form for a single table if it is one; ``rest`` are the other fields."""
+        """Make the commit of one or several tables.
+
+        Args:
+            parts: the tables.
+            rest: the other fields.
+
+        """
         if len(parts) > 1:
             return cls(tables=tuple(parts), **rest)
         return cls(**{entry.name: getattr(parts[0], entry.name) for entry in fields(CommitPart)}, **rest)
 
     @property
     def parts(self) -> tuple[CommitPart, ...]:
-        """The tables of the commit: those of ``tables``, else the one that the request itself describes."""
+        """The tables of the commit, also of a request for a single table."""
         if self.tables is not None:
             return self.tables
         own = {entry.name: getattr(self, entry.name) for entry in fields(CommitPart)}
         return (CommitPart(**own),)
 
     def check(self) -> None:
-        """Raise WireFormatError unless it names one table, or each of several once."""
+        """Raise WireFormatError unless one table is named, or several once each."""
         _check_identity(self.message_name, self.publisher, self.epoch)
         if self.tables is None:
             if self.table is None:
@@ -342,9 +396,13 @@ class CommitRequest(JsonMessage):
 class CommitResult(JsonMessage):
     """The result of a commit.
 
-    ``duplicate`` is set, and nothing changed, when the batch had been committed before. ``rows``: rows applied;
-    ``last_batch``: the publisher's last committed batch of that table now; ``step``: the update graph's step that has
-    the delta.
+    Attributes:
+        committed: whether this request has changed the tables.
+        duplicate: whether the batch had been committed before.
+        rows: the number of rows applied.
+        last_batch: the publisher's last committed batch of the table now.
+        step: the step of the update graph that has the delta.
+
     """
 
     message_name: ClassVar[str] = "commit result"
@@ -359,7 +417,7 @@ class CommitResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class _StagedRequest(JsonMessage):
-    """About what is staged: under tokens, or for one batch of a publisher and a table."""
+    """A request about staged rows, by tokens or by publisher, table and batch."""
 
     tokens: tuple[str, ...] = field(default=(), repr=False)
     publisher: str | None = None
@@ -375,10 +433,10 @@ class _StagedRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest(_StagedRequest):
-    """Drop the batches staged under these tokens (unknown tokens are ignored), or everything staged for one batch.
+    """Drop staged rows.
 
-    ``batch``, with ``publisher`` and ``table``, is for a publisher that does not know the tokens, because its job has
-    failed.
+    Unknown tokens are ignored. ``batch``, with ``publisher`` and ``table``, is for a publisher that does not know the
+    tokens, because its job has failed.
     """
 
     message_name: ClassVar[str] = "abort request"
@@ -386,9 +444,9 @@ class AbortRequest(_StagedRequest):
 
 @dataclass(frozen=True, slots=True)
 class KeepRequest(_StagedRequest):
-    """Keep what is staged from expiring: under these tokens (unknown tokens are ignored), or all of one batch.
+    """Keep staged rows from expiring, while the publisher's job runs.
 
-    For a publisher whose job still runs. It repeats the request within the time that the answer has.
+    Unknown tokens are ignored. The publisher repeats the request within the time that the answer has.
     """
 
     message_name: ClassVar[str] = "keep request"
@@ -396,7 +454,13 @@ class KeepRequest(_StagedRequest):
 
 @dataclass(frozen=True, slots=True)
 class KeepResult(JsonMessage):
-    """The number of known tokens, and the milliseconds for which they are safe now."""
+    """The answer to :class:`KeepRequest`.
+
+    Attributes:
+        kept: the number of known tokens.
+        expiry_ms: milliseconds until they expire.
+
+    """
 
     message_name: ClassVar[str] = "keep result"
     refuses_others: ClassVar[bool] = False
@@ -407,7 +471,7 @@ class KeepResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class AbortResult(JsonMessage):
-    """The number of known tokens, which were dropped."""
+    """The number of tokens whose rows were dropped."""
 
     message_name: ClassVar[str] = "abort result"
     refuses_others: ClassVar[bool] = False
@@ -419,8 +483,8 @@ class AbortResult(JsonMessage):
 class LastBatchRequest(JsonMessage):
     """Request the last batch that a publisher has committed to a table.
 
-    With ``epoch``, the last one of that epoch: an epoch that a commit would be refused for is refused, and one that is
-    to begin has none. Without, the last one of the present epoch.
+    With ``epoch`` it is the last batch of that epoch, which is refused where a commit would be; a new epoch has no last
+    batch. Without ``epoch`` it is the last batch of the present epoch.
     """
 
     message_name: ClassVar[str] = "last batch request"
@@ -443,9 +507,9 @@ class LastBatchResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class CreateRequest(JsonMessage):
-    """Create an empty table; no error when one of the same kind, schema and keys exists.
+    """Create an empty table, unless one of the same kind, schema and keys exists.
 
-    ``durable``: whether the server's data directory keeps it; None: if there is one and the kind can be.
+    ``durable``: whether the server's data directory keeps it; None: if there is one and the kind allows.
     """
 
     message_name: ClassVar[str] = "create request"

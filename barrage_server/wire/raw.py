@@ -1,7 +1,8 @@
-"""FlightData as raw bytes, for endpoints on plain gRPC: protobuf by hand, batches of columns of unequal lengths.
+"""FlightData as bytes, for endpoints on plain gRPC.
 
-Deephaven's readers require the body's tag on every record batch even when the body is empty, and in this order: header,
-app_metadata, body. Generated protobuf code omits empty fields, and is therefore not used.
+Deephaven's readers require the tag of the body on every record batch, also of an empty one, and the order header,
+app_metadata, body. Generated protobuf code omits empty fields, and is therefore not used. Columns of a batch may differ
+in length.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pyarrow import types
 from barrage_server.errors import LimitError, MessageTooLargeError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated, schema_header
 from barrage_server.wire.layout import assemble
+from barrage_server.wire.schema import unwrapped_type
 from barrage_server.wire.soundness import check_sound
 
 __all__ = [
@@ -40,10 +42,10 @@ _METADATA: Final = 3
 _BODY: Final = 1000
 _LENGTH_DELIMITED: Final = 2
 _MOST_FIELDS: Final = 1000
-"""Fields of one message or descriptor. They have four; unknown and repeated ones take time."""
+"""The most fields of a message or descriptor. Four are defined; unknown and repeated ones take time."""
 _BODY_TAG: Final = b"\xc2\x3e"
 MAX_MESSAGE: Final = (1 << 31) - 1
-"""Protobuf's limit."""
+"""Protobuf's limit of a message, in bytes."""
 
 PATH_DESCRIPTOR: Final = 1
 COMMAND_DESCRIPTOR: Final = 2
@@ -60,7 +62,10 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class FlightDataParts:
-    """The fields of one FlightData. Absent: None, or empty for the header. The body is a view of the message."""
+    """The fields of one FlightData.
+
+    Absent fields are None, an absent header is empty. The body is a view of the message.
+    """
 
     descriptor: Descriptor | None = None
     data_header: bytes = b""
@@ -71,16 +76,16 @@ class FlightDataParts:
 def encode_flight_data(
     header: bytes, app_metadata: bytes | None, body: Iterable[Any] | None, descriptor: bytes | None = None
 ) -> bytes:
-    """One serialized FlightData message.
+    """Serialize one FlightData message.
 
     Args:
         header: the Arrow message's flatbuffer; empty for none.
-        app_metadata: None for none.
-        body: in pieces, each a buffer; None for a message without a body (a schema).
-        descriptor: the serialized FlightDescriptor, with the first message of an upload.
+        app_metadata: the app_metadata; None for none.
+        body: the pieces of the body, each a buffer; None for a message without a body (a schema).
+        descriptor: the serialized FlightDescriptor of the first message of an upload.
 
     Raises:
-        MessageTooLargeError: it has more bytes than gRPC carries.
+        MessageTooLargeError: the message has more bytes than gRPC carries.
 
     """
     return joined(flight_data_pieces(header, app_metadata, body, descriptor))
@@ -89,7 +94,7 @@ def encode_flight_data(
 def flight_data_pieces(
     header: bytes, app_metadata: bytes | None, body: Iterable[Any] | None, descriptor: bytes | None = None
 ) -> list[Any]:
-    """The same message as buffers for :func:`joined`. Those of the body are not copied."""
+    """Serialize one FlightData message as buffers; the body is not copied."""
     pieces: list[Any] = []
     if descriptor is not None:
         pieces += (b"\x0a", _varint(len(descriptor)), descriptor)
@@ -104,10 +109,10 @@ def flight_data_pieces(
 
 
 def joined(pieces: Iterable[Any]) -> bytes:
-    """One serialized message of its pieces.
+    """Join the pieces of one serialized message.
 
     Raises:
-        MessageTooLargeError: it has more bytes than gRPC carries.
+        MessageTooLargeError: the message has more bytes than gRPC carries.
 
     """
     data = b"".join(pieces)
@@ -120,16 +125,17 @@ def joined(pieces: Iterable[Any]) -> bytes:
 
 
 def schema_flight_data(schema: pa.Schema) -> bytes:
-    """The first message of a stream of batches: a schema's header without a body.
-
-    (The same schema as an encapsulated message, for ``ExportedTableCreationResponse.schema_header``, is
-    ``schema.serialize()``.)
-    """
+    """Serialize the first message of a stream of batches: the schema."""
     return encode_flight_data(schema_header(schema), None, None)
 
 
 def decode_flight_data(data: bytes | memoryview) -> FlightDataParts:
-    """Read a serialized FlightData; unknown fields are ignored, WireFormatError on damaged bytes."""
+    """Decode a serialized FlightData; unknown fields are ignored.
+
+    Raises:
+        WireFormatError: the message is damaged.
+
+    """
     view = memoryview(data)
     descriptor: Descriptor | None = None
     header, app_metadata, body = b"", None, None
@@ -154,13 +160,23 @@ def decode_ragged_batch(
     most: int = MAX_MESSAGE,
     setting: str = "put_bytes",
 ) -> list[pa.Array]:
-    """The columns of a record batch, which may differ in length; WireFormatError when it is damaged.
+    """Decode the columns of a record batch, which may differ in length.
 
-    ``check``: False when the caller checks the columns. ``most``: most bytes of a decompressed body, LimitError beyond;
-    ``setting``: the limit that says so.
+    A batch with columns of equal length may be compressed, and may have types that this project does not write: string
+    and binary views, and run ends.
 
-    ``schema``: the schema on the wire. A batch with columns of equal length may be compressed, and may have types that
-    this project does not write: string and binary views, and run ends.
+    Args:
+        header: the header of the message.
+        body: the body of the message.
+        schema: the schema on the wire.
+        check: whether the columns are checked; otherwise the caller must.
+        most: most bytes of a decompressed body.
+        setting: the name of that limit, for errors.
+
+    Raises:
+        WireFormatError: the batch is damaged.
+        LimitError: the batch is too large after decompression.
+
     """
     batch = BatchHeader.decode(header)
     if batch.body_length > len(body):
@@ -173,15 +189,14 @@ def decode_ragged_batch(
         return _read_by_arrow(header, body, schema, check=check)
     data = pa.py_buffer(body)
     if data.address % 8:
-        # Arrow requires aligned buffers, and a body may begin anywhere in its message.
+        # Arrow requires aligned buffers, but a body may begin at any byte of its message.
         data = pa.py_buffer(bytes(body))
     return assemble([field.type for field in schema], batch.nodes, batch.buffers, data, check=check)
 
 
 def _has_foreign(data_type: pa.DataType) -> bool:
-    """Whether a type, or one nested in it, has a layout that pyarrow decodes."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    """Whether a type, at any depth, has a layout that only pyarrow decodes."""
+    data_type = unwrapped_type(data_type)
     foreign = types.is_string_view(data_type) or types.is_binary_view(data_type) or types.is_run_end_encoded(data_type)
     return bool(foreign) or any(_has_foreign(data_type.field(number).type) for number in range(data_type.num_fields))
 
@@ -201,12 +216,12 @@ def _read_by_arrow(
 
 
 def check_decompressed_size(batch: BatchHeader, body: bytes | memoryview, most: int, setting: str) -> int:
-    """Decompressed size of a batch in bytes.
+    """Compute the decompressed size of a batch in bytes.
 
-    Every buffer begins with its size as an int64, -1 if it is not compressed.
+    Each buffer begins with its size as an int64; -1 if it is not compressed.
 
     Raises:
-        LimitError: the size exceeds ``most``, which the limit ``setting`` says.
+        LimitError: the size exceeds ``most``, the value of the limit ``setting``.
         WireFormatError: a buffer lies outside the body.
 
     """
@@ -240,7 +255,10 @@ def _descriptor(view: memoryview) -> Descriptor:
 
 
 def _fields(view: memoryview, *, integers: bool = False) -> Iterator[tuple[int, memoryview]]:
-    """Field numbers and values of a protobuf message; with ``integers``, varints as 8 little-endian bytes."""
+    """Yield the field numbers and values of a protobuf message.
+
+    With ``integers``, varints are included, as 8 little-endian bytes.
+    """
     at, end, count = 0, len(view), 0
     while at < end:
         count += 1

@@ -1,4 +1,4 @@
-"""Record batches to updates: the receiving side of :mod:`barrage_server.wire.batches`."""
+"""Record batches read as updates; :mod:`barrage_server.wire.batches` writes them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """One whole update.
+    """One whole update. Columns that came in several batches are chunked.
 
-    - ``add_columns``: per schema column the rows of ``metadata.included_rows``, in key order. A column outside of the
-      subscription is empty, or all null from a sender that pads.
-    - ``mod_columns``: per schema column the rows of its ``metadata.modified_rows``; empty without modified rows, and
-      for a column outside of the subscription.
+    Attributes:
+        metadata: the metadata.
+        add_columns: per schema column the values of ``metadata.included_rows``, in key order. A column outside of the
+            subscription is empty, or all null from a sender that pads.
+        mod_columns: per schema column the values of its ``metadata.modified_rows``; empty without modified rows, and
+            for a column outside of the subscription.
 
-    Chunked if they came in several batches.
     """
 
     metadata: UpdateMetadata
@@ -40,7 +41,7 @@ class IncomingMessage:
 
 
 class _Pending:
-    """An update with batches outstanding."""
+    """An update with outstanding batches."""
 
     __slots__ = ("add_batches", "adds", "adds_left", "metadata", "mod_batches", "mods", "mods_left", "mods_wanted")
 
@@ -70,8 +71,19 @@ class _Pending:
 class MessageReader:
     """Assembles the record batches of one stream to updates.
 
-    The metadata has the number of rows, and often of batches, of an update. Batches may have columns of different
-    lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
+    The metadata has the number of rows of an update, and often the number of batches. Batches may have columns of
+    different lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
+
+    Args:
+        schema_on_the_wire: the schema of the stream.
+        use_deephaven_nulls: whether nulls are Deephaven's null values.
+        columns_as_list: whether columns are lists; None derives it from the schema.
+        max_update_bytes: most bytes, in plain form, of one update, which is kept in memory until it is complete.
+        left_out: returns the numbers of columns outside of the subscription, whose types may be unreadable.
+
+    Attributes:
+        schema: the table's schema: without lists around the columns, and with plain types.
+
     """
 
     __slots__ = ("_in_band", "_intake", "_is_list", "_left_out", "_metadata", "_pending", "_types", "schema")
@@ -85,12 +97,6 @@ class MessageReader:
         max_update_bytes: int | None = None,
         left_out: Callable[[pa.Schema], Collection[int]] = lambda _schema: (),
     ) -> None:
-        """``columns_as_list``: None derives it from the schema.
-
-        ``max_update_bytes``: most bytes, in plain form, of one update, which is kept until it is complete.
-
-        ``left_out``: numbers of the columns outside of the subscription, whose types may be unreadable.
-        """
         check_schema(schema_on_the_wire)
         self._is_list = is_list_schema(schema_on_the_wire) if columns_as_list is None else columns_as_list
         self._left_out = frozenset(left_out(plain_schema(schema_on_the_wire) if self._is_list else schema_on_the_wire))
@@ -102,7 +108,6 @@ class MessageReader:
         self._intake = Intake(schema_on_the_wire, max_update_bytes, refusal, self._left_out)
         plain = self._intake.schema
         self.schema: pa.Schema = plain_schema(plain) if self._is_list else plain
-        """The table's schema: without lists around the columns, and with plain types."""
         self._types: list[pa.DataType] = [
             pa.null() if number in self._left_out else data_type for number, data_type in enumerate(self.schema.types)
         ]
@@ -112,14 +117,19 @@ class MessageReader:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the stream may end here: no update is incomplete."""
+        """Whether no update is incomplete."""
         return self._pending is None
 
     def feed(self, batch: pa.RecordBatch | None, app_metadata: bytes | None) -> IncomingMessage | None:
-        """Add the next record batch; returns the update if this completes it.
+        """Add the next record batch; return the update if it is complete.
 
-        ``batch`` None: a message without data, which is ignored if it has no metadata either. WireFormatError when the
-        batch does not fit its update; the stream cannot be read further.
+        Args:
+            batch: the batch; None for a message without data, which is ignored if it has no metadata either.
+            app_metadata: app_metadata of the message.
+
+        Raises:
+            WireFormatError: the batch does not fit its update; the stream cannot be read further.
+
         """
         if batch is None:
             if app_metadata is None:
@@ -134,16 +144,23 @@ class MessageReader:
     def feed_columns(
         self, columns: Sequence[pa.Array], length: int, app_metadata: bytes | None
     ) -> IncomingMessage | None:
-        """As :meth:`feed`, for columns that may differ in length, and are sound and plain.
+        """Add the columns of the next record batch; return the update if it is complete.
 
-        ``length``: the length of the batch in its header. WireFormatError as there.
+        Args:
+            columns: sound and plain columns, which may differ in length.
+            length: the length of the batch in its header.
+            app_metadata: app_metadata of the message.
+
+        Raises:
+            WireFormatError: the batch does not fit its update; the stream cannot be read further.
+
         """
         if len(columns) != len(self._types):
             raise WireFormatError(f"a record batch of {len(columns)} columns; the schema has {len(self._types)}")
         return self._feed(*self._columns(columns, length), app_metadata)
 
     def _feed(self, arrays: list[pa.Array], rows: int, app_metadata: bytes | None) -> IncomingMessage | None:
-        """Add values with validity bitmaps; ``rows``: the number of rows that they cover."""
+        """Add the values of ``rows`` rows, with validity bitmaps."""
         pending = self._begin(app_metadata) if app_metadata is not None else self._pending
         if pending is None:
             raise WireFormatError("a record batch came before any update metadata")
@@ -168,7 +185,7 @@ class MessageReader:
         return self._pending
 
     def _columns(self, columns: Sequence[pa.Array], length: int) -> tuple[list[pa.Array], int]:
-        """Plain columns with validity bitmaps, and the number of rows that the batch covers."""
+        """Return the values with validity bitmaps, and the number of rows of the batch."""
         if self._is_list and length > 0:
             columns = [
                 pa.nulls(0) if number in self._left_out else _unwrap(column) for number, column in enumerate(columns)
@@ -213,7 +230,7 @@ def _take_adds(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
 
 
 def _take_mods(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
-    """Take from each column the rows outstanding; further values are padding."""
+    """Take the outstanding rows of each column; further values are padding."""
     if rows > pending.mods_left:
         raise WireFormatError(f"a record batch of {rows} modified rows where {pending.mods_left} are left")
     done = max(pending.mods_wanted, default=0) - pending.mods_left
@@ -227,7 +244,7 @@ def _take_mods(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
 
 
 def _unwrap(column: pa.Array) -> pa.Array:
-    """The values of the only list of a column."""
+    """Return the values of the only list of a column."""
     if len(column) != 1 or column.null_count or not pa.types.is_list(column.type):
         raise WireFormatError("a column as list must hold exactly one list, and that not null")
     start, stop = column.offsets.to_pylist()

@@ -1,4 +1,4 @@
-"""A client's reports of the messages that it has read, which bound the messages in flight to a slow one."""
+"""Reports of a client about messages that it has read, to bound those in flight."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_BYTES: Final = 256  # the longest valid report has about 70; reports are p
 
 @dataclass(frozen=True, slots=True)
 class ReadingReport(JsonMessage):
-    """app_metadata of a client's message in ``DoExchange``, beside its requests.
+    """A client's report, in app_metadata of a message of ``DoExchange``.
 
     Attributes:
         messages: number of messages read since the last report.
-        unread: most messages that the server may send ahead of the reports, from now on; ``None``: as before.
+        unread: most messages that the server may send ahead of the reports from now on; ``None`` leaves it unchanged.
 
     """
 
@@ -31,15 +31,15 @@ class ReadingReport(JsonMessage):
     unread: int | None = None
 
     def encode(self) -> bytes:
-        """The finished app_metadata."""
+        """Encode the app_metadata."""
         return _READ + self.to_json()
 
     @classmethod
     def decode(cls, app_metadata: bytes) -> ReadingReport | None:
-        """The report in ``app_metadata``; ``None`` for other app_metadata.
+        """Decode the report in ``app_metadata``; ``None`` for other app_metadata.
 
         Raises:
-            WireFormatError: it is damaged or too long, or a number is out of its range.
+            WireFormatError: the report is damaged or too long, or a number is out of its range.
 
         """
         if not app_metadata.startswith(_READ):

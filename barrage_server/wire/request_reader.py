@@ -1,4 +1,4 @@
-"""The requests of one stream, which usually differ from the previous one in their viewport only."""
+"""Decoding the requests of one stream, most of which move the viewport only."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from barrage_server.wire.wrapper import unwrap
 __all__ = ["RequestReader"]
 
 _MOST_BYTES: Final = 1 << 12
-"""Bytes. Longer requests are decoded in full each time, and not kept."""
+"""The most bytes of a request that is kept; longer ones are always decoded in full."""
 _MOST_FRAMES: Final = 8
-"""Requests that are kept: viewports, and the bytes around them, differ in length from place to place."""
+"""The most requests that are kept: encoded viewports differ in length."""
 
 
 class RequestReader:
-    """Decodes the requests of one stream. Of one that moves the viewport only, nothing else is decoded.
+    """Decodes the requests of one stream.
 
-    Its other fields are then the same objects as those of the request before.
+    Of a request that moves the viewport only, nothing else is decoded; its other fields are the objects of the previous
+    request.
     """
 
     __slots__ = ("_frames", "_last")
 
     def __init__(self) -> None:
-        # By the length of the request. Viewports of two lengths may be in requests of one, which are padded.
+        # By the length of the request. Because of padding, requests of one length may have viewports of two.
         self._frames: dict[int, list[_Frame]] = {}
-        self._last: SubscriptionRequest | None = None  # that was decoded in full, without its viewport
+        self._last: SubscriptionRequest | None = None  # the last one decoded in full, without its viewport
 
     def read(self, data: bytes) -> BarrageMessage:
-        """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
+        """Decode app_metadata. Raises what :func:`decode_message` does."""
         for frame in self._frames.get(len(data), ()):
             if frame.is_around(data):
                 return frame.request.moved(decode_row_set(data[frame.start : frame.stop]))
@@ -46,7 +47,7 @@ class RequestReader:
         return message
 
     def _known(self, message: SubscriptionRequest) -> SubscriptionRequest:
-        """The same request, with the fields of the last one that was decoded where only the viewport differs."""
+        """Reuse the fields of the last request where only the viewport differs."""
         last = self._last
         if last is not None and message.viewport is not None and last.moved(message.viewport) == message:
             return last.moved(message.viewport)
@@ -63,7 +64,7 @@ class RequestReader:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """A request, and its bytes; those of its viewport are from ``start`` to ``stop``."""
+    """A request and its bytes, with the viewport from ``start`` to ``stop``."""
 
     request: SubscriptionRequest
     data: bytes
@@ -71,13 +72,13 @@ class _Frame:
     stop: int
 
     def is_around(self, data: bytes) -> bool:
-        """Whether ``data``, as long as the request, differs from it in the bytes of its viewport only."""
+        """Whether ``data``, of the same length, differs in the viewport only."""
         known, start, stop = self.data, self.start, self.stop
         return data[:start] == known[:start] and data[stop:] == known[stop:]
 
 
 def _frame(data: bytes, request: SubscriptionRequest) -> _Frame | None:
-    """None where the viewport is absent, or shares its bytes with another field, which is legal but useless."""
+    """Make the frame of a request, if the viewport is present and shares no bytes."""
     if request.viewport is None or len(data) > _MOST_BYTES:
         return None
     start, stop = viewport_span(data)

@@ -23,23 +23,24 @@ from barrage_server.wire.wrapper import PAYLOAD_SLOT, wrap
 __all__ = ["PublicationRequest", "SnapshotRequest", "SubscriptionOptions", "SubscriptionRequest", "viewport_span"]
 
 _VIEWPORT_SLOT: Final = 2
-"""Of the field with the viewport, in a subscription or snapshot request."""
+"""The slot of the viewport in a subscription or snapshot request."""
 _BUILDER_BYTES: Final = 256
 _SHORT_VIEWPORT: Final = 64
-"""Bytes of a viewport up to which what surrounds it is kept."""
+"""The most bytes of a viewport whose surrounding bytes are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
     """Options of the answers. Zeros mean the server's default.
 
-    - ``use_deephaven_nulls``: nulls of fixed-width numbers are sentinel values in the data instead of validity bits.
-    - ``min_update_interval_ms``: the least time between two updates (not used by snapshots).
-    - ``batch_size``: the most rows in one record batch; negative: no limit.
-    - ``max_message_size``: the most bytes in one message.
-    - ``columns_as_list``: every column as one list per batch (not used by snapshots).
-    - ``preview_list_length_limit``: for list columns: 0 sends them whole, n > 0 the first n elements, n < 0 the last
-      -n.
+    Attributes:
+        use_deephaven_nulls: whether nulls of fixed-width numbers are null values in the data instead of validity bits.
+        min_update_interval_ms: the least time between two updates (not used by snapshots).
+        batch_size: the most rows in one record batch; negative for no limit.
+        max_message_size: the most bytes in one message.
+        columns_as_list: whether each column is one list per batch (not used by snapshots).
+        preview_list_length_limit: of lists, n > 0 sends the first n elements, n < 0 the last -n, 0 all.
+
     """
 
     use_deephaven_nulls: bool = False
@@ -52,10 +53,16 @@ class SubscriptionOptions:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """Opens a subscription, or changes the one on the same stream.
+    """Opens a subscription, or changes the subscription of the stream.
 
-    ``columns``: column numbers, None for all. ``viewport``: positions, None for the whole table, counted from the
-    table's end when ``reverse_viewport`` is set. ``subscription_token``: chosen by the client.
+    Attributes:
+        ticket: the table's ticket.
+        columns: column numbers; None for all.
+        viewport: positions; None for the whole table.
+        options: options of the answers.
+        reverse_viewport: whether positions count from the end of the table.
+        subscription_token: chosen by the client.
+
     """
 
     ticket: bytes
@@ -66,16 +73,16 @@ class SubscriptionRequest:
     subscription_token: bytes | None = None
 
     def encode(self) -> bytes:
-        """The finished app_metadata."""
+        """Encode the app_metadata."""
         viewport = None if self.viewport is None else encode_row_set(self.viewport)
         if viewport is None or len(viewport) > _SHORT_VIEWPORT:
             return self._encode(viewport)[0]
-        # The builder takes a hundred microseconds, and what differs when a viewport moves is its bytes.
+        # The builder takes a hundred microseconds. Requests that move a viewport differ in its bytes only.
         data, at = _around(self.moved(RowSet.EMPTY), len(viewport))
         return b"".join((data[:at], viewport, data[at + len(viewport) :]))
 
     def _encode(self, viewport: bytes | None) -> tuple[bytes, int]:
-        """The message with these bytes in place of its viewport's, and where they lie in it."""
+        """Encode the message with an encoded viewport, and return its position."""
         builder = flatbuffers.Builder(_BUILDER_BYTES)
         ticket = builder.CreateByteVector(self.ticket)
         columns = None if self.columns is None else builder.CreateByteVector(encode_bit_set(self.columns))
@@ -105,16 +112,22 @@ class SubscriptionRequest:
         return data, 0 if rows is None else viewport_span(data)[0]
 
     def moved(self, viewport: RowSet) -> SubscriptionRequest:
-        """The same request for another viewport."""
+        """Return the same request for another viewport."""
         return SubscriptionRequest(
             self.ticket, self.columns, viewport, self.options, self.reverse_viewport, self.subscription_token
         )
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview, *, viewport: RowSet | None = None) -> SubscriptionRequest:
-        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes.
+        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`.
 
-        ``viewport``: replaces that of the payload, which is then not decoded.
+        Args:
+            payload: the payload.
+            viewport: replaces the viewport of the payload, which is then not decoded.
+
+        Raises:
+            WireFormatError: the payload is damaged.
+
         """
         table = FlatTable.root(payload)
         options = table.table(3)
@@ -141,7 +154,10 @@ class SubscriptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """Requests the present content once. The update interval and ``columns_as_list`` of the options are not sent."""
+    """Requests the present content once.
+
+    The update interval and ``columns_as_list`` of the options are not sent.
+    """
 
     ticket: bytes
     columns: tuple[int, ...] | None = None
@@ -150,7 +166,7 @@ class SnapshotRequest:
     reverse_viewport: bool = False
 
     def encode(self) -> bytes:
-        """The finished app_metadata."""
+        """Encode the app_metadata."""
         builder = flatbuffers.Builder(_BUILDER_BYTES)
         ticket = builder.CreateByteVector(self.ticket)
         columns, viewport = _selection(builder, self.columns, self.viewport)
@@ -174,7 +190,7 @@ class SnapshotRequest:
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> SnapshotRequest:
-        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes."""
+        """Decode a payload; WireFormatError on damaged bytes."""
         table = FlatTable.root(payload)
         options = table.table(3)
         chosen = SubscriptionOptions()
@@ -190,13 +206,13 @@ class SnapshotRequest:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRequest:
-    """Opens a stream on which the client publishes updates of the table that the ticket names."""
+    """Opens a stream of updates that the client publishes to a table."""
 
     ticket: bytes
     use_deephaven_nulls: bool = False
 
     def encode(self) -> bytes:
-        """The finished app_metadata."""
+        """Encode the app_metadata."""
         builder = flatbuffers.Builder(_BUILDER_BYTES)
         ticket = builder.CreateByteVector(self.ticket)
         PublicationOptionsTable.Start(builder)
@@ -210,7 +226,7 @@ class PublicationRequest:
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> PublicationRequest:
-        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes."""
+        """Decode a payload; WireFormatError on damaged bytes."""
         table = FlatTable.root(payload)
         options = table.table(1)
         return cls(_ticket(table), options is not None and options.boolean(1))
@@ -218,14 +234,16 @@ class PublicationRequest:
 
 @lru_cache(maxsize=256)
 def _around(request: SubscriptionRequest, length: int) -> tuple[bytes, int]:
-    """The message with a viewport of ``length`` bytes, all zero, and where these lie in it."""
+    """Encode a request with a viewport of ``length`` zero bytes, and its position."""
     return request._encode(bytes(length))
 
 
 def viewport_span(data: bytes) -> tuple[int, int]:
-    """Where the viewport of a sound message with a subscription request starts and stops, in bytes.
+    """Return the start and stop, in bytes, of the viewport in a subscription request.
 
-    WireFormatError when it has none.
+    Raises:
+        WireFormatError: there is no viewport.
+
     """
     payload = FlatTable.root(data).bytes_span(PAYLOAD_SLOT)
     span = None if payload is None else FlatTable.root(data[payload[0] : payload[1]]).bytes_span(_VIEWPORT_SLOT)
@@ -237,7 +255,7 @@ def viewport_span(data: bytes) -> tuple[int, int]:
 def _selection(
     builder: flatbuffers.Builder, columns: tuple[int, ...] | None, viewport: RowSet | None
 ) -> tuple[int | None, int | None]:
-    """Offsets of the encoded column set and viewport."""
+    """Write the column set and the viewport; return their offsets."""
     return (
         None if columns is None else builder.CreateByteVector(encode_bit_set(columns)),
         None if viewport is None else builder.CreateByteVector(encode_row_set(viewport)),

@@ -1,8 +1,7 @@
-"""How a subscriber comes back to where it was: the point that it names, and the lineage that the point is checked with.
+"""The points from which subscribers resume, and the lineages that check them.
 
-A client of this project says in the header ``barrage-resume`` of a subscription that it would come back, and from which
-point. The schema of the answer says in its metadata of which lineage the table is. Other clients send no header, and
-are told nothing.
+A client of this project names the point in the header ``barrage-resume`` of a subscription. The metadata of the
+answer's schema has the lineage of the table. Other clients send no header, and get no lineage.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import pyarrow as pa
 __all__ = ["LINEAGE_KEY", "RESUME_HEADER", "Era", "Lineage", "ResumePoint", "lineage_of", "with_lineage"]
 
 RESUME_HEADER: Final = "barrage-resume"
-"""The header of a subscription: ``?``, or a lineage and a step with a space between."""
+"""The header of a subscription: ``?``, or a lineage and a step, separated by a space."""
 LINEAGE_KEY: Final = b"barrage:lineage"
-"""The lineage of the table, in the metadata of the schema that a stream begins with."""
+"""Key of the table's lineage in the metadata of a stream's schema."""
 MOST_ERAS: Final = 100
-"""Eras that are known; a client of an earlier one gets a snapshot."""
+"""The most eras that are kept; a client of an earlier one gets a snapshot."""
 
 _ASK: Final = "?"
 _POINT: Final = re.compile(r"([!-~]{1,200}) ([0-9]{1,18})")
@@ -29,10 +28,10 @@ _MOST_TEXT: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """What a client had when its stream ended.
+    """The point at which a client's stream ended.
 
     Attributes:
-        lineage: that of the table, as the server has told it; empty when there is nothing to resume from.
+        lineage: the lineage of the table, as the server has told it; empty when there is nothing to resume from.
         step: the server's step of the last message.
 
     """
@@ -41,13 +40,14 @@ class ResumePoint:
     step: int = -1
 
     def encode(self) -> str:
-        """The value of the header."""
+        """Encode the value of the header."""
         return f"{self.lineage} {self.step}" if self.lineage else _ASK
 
     @classmethod
     def decode(cls, header: str | None) -> ResumePoint | None:
-        """The point in a header: without a lineage if there is none, or what stands there is no point; ``None`` without
-        a header.
+        """Decode a header; ``None`` without a header.
+
+        The point has no lineage if the header has none, or is malformed.
         """
         if header is None:
             return None
@@ -60,8 +60,8 @@ class Era:
     """The time from one start of a server to its end.
 
     Attributes:
-        id: random; no other start has it.
-        step: the last step that was recovered at its beginning.
+        id: a random identifier.
+        step: the last step that was recovered at the start.
 
     """
 
@@ -76,7 +76,7 @@ class Lineage:
     eras: tuple[Era, ...]
 
     def followed_by(self, era: Era) -> Lineage:
-        """The lineage with one more era."""
+        """Return the lineage with one more era."""
         return Lineage((*self.eras, era)[-MOST_ERAS:])
 
     @property
@@ -85,8 +85,9 @@ class Lineage:
         return self.eras[-1]
 
     def holds(self, era: str, step: int) -> bool:
-        """Whether what was true at ``step`` of an era is a part of the present history: no later recovery began before
-        that step.
+        """Whether ``step`` of an era belongs to the present history.
+
+        It does unless a later recovery began before that step.
         """
         for number, one in enumerate(self.eras):
             if one.id == era:
@@ -95,12 +96,12 @@ class Lineage:
 
 
 def with_lineage(schema: pa.Schema, lineage: str) -> pa.Schema:
-    """``schema`` with the lineage of its table."""
+    """Return ``schema`` with the lineage of its table."""
     return schema.with_metadata({**(schema.metadata or {}), LINEAGE_KEY: lineage.encode()})
 
 
 def lineage_of(schema: pa.Schema) -> str:
-    """The lineage of the table; empty where the server has not told one."""
+    """Return the lineage of the table; empty where the server has not told one."""
     told = (schema.metadata or {}).get(LINEAGE_KEY, b"")
     text: str = told.decode("ascii", "replace")
     return text if len(text) <= _MOST_TEXT and text.isprintable() and " " not in text else ""

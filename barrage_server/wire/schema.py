@@ -1,7 +1,7 @@
-"""Schemas on the wire: Arrow types with Deephaven's metadata, plain or with every column as a list.
+"""Schemas on the wire: Arrow types with Deephaven's metadata.
 
-Field metadata has the Java type and the role of each column; schema metadata has the table's attributes. Clients of
-this project need neither; Deephaven's Java and JavaScript clients do.
+Field metadata has the Java type and the role of each column; schema metadata has the table's attributes. Deephaven's
+Java and JavaScript clients need both. Columns are plain, or lists.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "list_schema",
     "plain_schema",
     "table_attributes",
+    "unwrapped_type",
     "without_extension",
 ]
 
@@ -58,6 +59,13 @@ _JAVA_TYPES: Final[Mapping[pa.DataType, str]] = {
 }
 
 
+def unwrapped_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the storage type of an extension type; any other type itself."""
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    return data_type
+
+
 def is_list_like(data_type: pa.DataType) -> bool:
     """Whether values are lists of items of one type, in any layout; maps are not."""
     return bool(
@@ -70,7 +78,7 @@ def is_list_like(data_type: pa.DataType) -> bool:
 
 
 def java_type(data_type: pa.DataType) -> str | None:
-    """The Java type of an Arrow type in Deephaven; None where it has none, and the client decides."""
+    """Return Deephaven's Java type of an Arrow type; None where the client decides."""
     if isinstance(data_type, pa.BaseExtensionType):
         return None  # extension types defined in Python are not hashable
     known = _JAVA_TYPES.get(data_type)
@@ -100,14 +108,21 @@ _JAVA_FAMILIES: Final = (
 def barrage_schema(
     schema: pa.Schema, *, attributes: Mapping[str, object] | None = None, key_columns: Sequence[str] = ()
 ) -> pa.Schema:
-    """The schema of a table on the wire: with Deephaven's metadata, every column nullable.
+    """Return the schema of a table on the wire, with Deephaven's metadata.
 
-    Columns are nullable because a batch may pad columns outside of the subscription. An existing ``deephaven:type`` of
-    a field is kept, so that binary columns can be tagged ``java.math.BigDecimal``; so is all other metadata.
+    All columns are nullable, because a batch may pad columns outside of the subscription. An existing
+    ``deephaven:type`` of a field is kept, so that binary columns can be tagged ``java.math.BigDecimal``; so is all
+    other metadata.
 
-    ``attributes``: of the table, such as ``{"AppendOnly": True}``. A false one is not sent; one that is not a bool,
-    int, float or str is only listed as unsent. ``key_columns``: marked as keys of an input table, and all others as its
-    values. UnknownColumnError when a key column is not in the schema.
+    Args:
+        schema: the table's schema.
+        attributes: the table's attributes, such as ``{"AppendOnly": True}``. False ones are not sent; those that are
+            not a bool, int, float or str are only listed as unsent.
+        key_columns: columns marked as keys of an input table; all others are marked as its values.
+
+    Raises:
+        UnknownColumnError: a key column is not in the schema.
+
     """
     keys, known = frozenset(key_columns), frozenset(schema.names)
     for name in key_columns:
@@ -149,7 +164,7 @@ def _field_metadata(field: pa.Field, key_mark: bytes | None) -> dict[bytes, byte
 
 
 def _attribute(name: str, value: object) -> dict[bytes, bytes]:
-    """Metadata of one attribute: its text and its Java class."""
+    """Return the metadata of one attribute: its text and its Java class."""
     key = name.encode()
     match value:
         case None | False:
@@ -169,7 +184,7 @@ def _attribute(name: str, value: object) -> dict[bytes, bytes]:
 
 
 def table_attributes(schema: pa.Schema) -> dict[str, object]:
-    """The attributes in a received schema, by name, as bool, int, float or str, without unsent ones."""
+    """Return the attributes in a received schema by name, without unsent ones."""
     metadata: dict[bytes, bytes] = dict(schema.metadata or {})
     found: dict[str, object] = {}
     for key, value in metadata.items():
@@ -195,14 +210,14 @@ def _attribute_value(java: str, text: str) -> object:
 
 
 def key_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns marked as keys of an input table in a received schema."""
+    """Return the columns marked as keys of an input table in a received schema."""
     return tuple(field.name for field in schema if (field.metadata or {}).get(_KEY) == b"true")
 
 
 def list_schema(schema: pa.Schema) -> pa.Schema:
-    """The ``columns_as_list`` form: each column a list, never null, of the column's field.
+    """Convert a schema to the ``columns_as_list`` form: non-null lists of each field.
 
-    Both get the metadata, except that of an extension type, which only the column has.
+    The list and the field both have the metadata, except that of an extension type, which only the field has.
     """
     return pa.schema(
         [
@@ -214,13 +229,16 @@ def list_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def without_extension(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes] | None:
-    """Metadata of a field without the keys that mark its type as an extension type."""
+    """Return a field's metadata without the keys of an extension type."""
     kept = {key: value for key, value in (metadata or {}).items() if not key.startswith(_EXTENSION)}
     return kept or None
 
 
 def is_list_schema(schema: pa.Schema) -> bool:
-    """Whether a received schema is the ``columns_as_list`` form: plain columns are nullable, those lists are not."""
+    """Whether a received schema has the ``columns_as_list`` form.
+
+    Lists of this form are not nullable, and plain columns are.
+    """
     return len(schema) > 0 and all(
         types.is_list(field.type) and not field.nullable and field.type.value_field.name == field.name
         for field in schema

@@ -1,7 +1,7 @@
-"""Checks that a received array can be used without reading outside of its buffers.
+"""Checks of received arrays, so that no use reads outside of their buffers.
 
-Arrow's functions trust the arrays that they read: wrong offsets read the memory of the process, or crash it. Every
-array from outside is therefore checked once, in full and at every depth, before any other use.
+Arrow's functions trust their arrays: with wrong offsets they read other memory of the process, or crash it. Each array
+from outside is therefore checked once, in full and at every depth, before any other use.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyarrow import lib, types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
 from barrage_server.wire.buffers import codes_of, offsets_of, places_of, sizes_of_views
+from barrage_server.wire.schema import unwrapped_type
 
 __all__ = [
     "MAX_DEPTH",
@@ -28,23 +29,23 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 64
-"""Greatest depth of nested types."""
+"""The greatest depth of nested types."""
 
 _UNREADABLE: Final = frozenset({lib.Type_INTERVAL_MONTHS, lib.Type_INTERVAL_DAY_TIME})
 """Types without arrays in pyarrow."""
 
 _BLOCK: Final = 1 << 16
-"""Offsets compared at a time: they and the result stay in the processor's cache."""
+"""Offsets compared at a time, so that they and the result stay in the processor's cache."""
 
 _PIECE: Final = 1 << 19
-"""Bytes of texts validated at a time: many, and few for the first try."""
+"""Bytes of texts checked at a time, so that a text that is not ASCII is found early."""
 
 
 def check_schema(schema: pa.Schema) -> None:
     """Raise unless a received schema can be read.
 
     Raises:
-        WireFormatError: a name, a time zone or the like is not UTF-8.
+        WireFormatError: a name or a time zone is not UTF-8.
         UnsupportedTypeError: types are nested too deep, or :func:`check_storage` refuses one.
 
     """
@@ -56,7 +57,7 @@ def check_schema(schema: pa.Schema) -> None:
 
 
 def _texts_of(field: pa.Field, depth: int) -> list[str]:
-    """The texts in a field; reading them decodes them."""
+    """Return the texts in a field, which decodes them."""
     if depth > MAX_DEPTH:
         raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
     texts, data_type = [field.name], field.type
@@ -74,9 +75,13 @@ def _texts_of(field: pa.Field, depth: int) -> list[str]:
 
 
 def check_readable(data_type: pa.DataType) -> None:
-    """Raise UnsupportedTypeError for a type that has values at any depth of which pyarrow has no arrays."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    """Check that pyarrow has arrays for a type, at each depth.
+
+    Raises:
+        UnsupportedTypeError: it has not.
+
+    """
+    data_type = unwrapped_type(data_type)
     if data_type.id in _UNREADABLE:
         raise UnsupportedTypeError(f"columns of type {data_type} cannot be read; convert them to another interval")
     if types.is_dictionary(data_type):
@@ -86,11 +91,10 @@ def check_readable(data_type: pa.DataType) -> None:
 
 
 def check_storage(data_type: pa.DataType) -> None:
-    """Refuse unions that crash pyarrow or are ambiguous: those that are the storage of an extension type, those without
-    members, and those with a duplicate type code.
+    """Refuse unions that crash pyarrow, or are ambiguous.
 
     Raises:
-        UnsupportedTypeError: it is one.
+        UnsupportedTypeError: a union is the storage of an extension type, has no members, or has a type code twice.
 
     """
     if types.is_union(data_type):
@@ -99,9 +103,7 @@ def check_storage(data_type: pa.DataType) -> None:
             raise UnsupportedTypeError("Unions without members are not supported: they have no values.")
         if len(set(codes)) < len(codes):
             raise UnsupportedTypeError(f"Unions with a type code twice are not supported: {data_type}.")
-    stored = data_type
-    while isinstance(stored, pa.BaseExtensionType):
-        stored = stored.storage_type
+    stored = unwrapped_type(data_type)
     if stored is not data_type and types.is_union(stored):
         raise UnsupportedTypeError(
             f"Extension types that are stored as unions are not supported: {data_type}. Publish the unions."
@@ -109,10 +111,14 @@ def check_storage(data_type: pa.DataType) -> None:
 
 
 def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> list[pa.Array]:
-    """:func:`check_sound` for columns of one length, save those whose numbers are ``left_out``; returns all columns.
+    """Check the columns of a batch as :func:`check_sound` does, and return them.
+
+    Args:
+        batch: the batch.
+        left_out: numbers of the columns that are not checked.
 
     Raises:
-        WireFormatError: a column is damaged, or of another length than the batch.
+        WireFormatError: a column is damaged, or its length differs from that of the batch.
 
     """
     try:
@@ -127,11 +133,11 @@ def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> list[p
 
 
 def check_sound(array: pa.Array) -> None:
-    """Raise unless an array can be read and computed with.
+    """Check that an array can be read and computed with.
 
     Buffers are long enough at every depth; offsets, sizes, indices, run ends and type codes refer to existing values;
-    the null counts are right; texts are UTF-8; keys of maps are not null. No other data is read. Arrow's own full
-    validation refuses more: harmless values such as Deephaven's null of a date, which is not a date.
+    null counts are right; texts are UTF-8; keys of maps are not null. No other data is read. Arrow's full validation
+    also refuses harmless values, such as Deephaven's null of a date, which is out of the range of dates.
 
     Raises:
         WireFormatError: the array is damaged.
@@ -168,7 +174,7 @@ def _check_null_count(array: pa.Array) -> None:
 
 
 def _check_offsets(array: pa.Array, size: int) -> npt.NDArray[Any]:
-    """The offsets of an array into something of length ``size``."""
+    """Return the offsets of an array into ``size`` elements or bytes, checked."""
     offsets = offsets_of(array)
     if offsets[0] < 0 or offsets[-1] > size or not _is_rising(offsets):
         raise _damaged(array.type, "its offsets overlap or overrun")
@@ -203,7 +209,7 @@ def _is_ascii(characters: npt.NDArray[np.int8]) -> bool:
 
 
 def _validate_fully(array: pa.Array) -> None:
-    """By Arrow: of views the buffers and the bytes at their start, of texts that they are UTF-8."""
+    """Have Arrow check that texts are UTF-8, and that views lie inside their buffers."""
     try:
         array.validate(full=True)
     except (pa.ArrowException, ValueError) as error:
@@ -211,7 +217,10 @@ def _validate_fully(array: pa.Array) -> None:
 
 
 def _check_views(array: pa.Array) -> None:
-    """Also the sizes under nulls: Arrow's validation leaves them out, and its casts read beyond buffers by them."""
+    """Check views, with sizes under nulls.
+
+    Arrow does not validate sizes under nulls, but its casts read them.
+    """
     _validate_fully(array)
     if len(array) and (sizes_of_views(array) < 0).any():
         raise _damaged(array.type, "its values have negative sizes")
@@ -245,7 +254,7 @@ def _check_list_view(array: pa.Array) -> None:
         starts = array.offsets.to_numpy().astype(np.int64, copy=False)
         sizes = array.sizes.to_numpy().astype(np.int64, copy=False)
         room = len(array.values)
-        # sizes by themselves first, so that no sum overflows
+        # Sizes are compared before they are subtracted, so that nothing overflows.
         if starts.min() < 0 or sizes.min() < 0 or sizes.max() > room or (starts > room - sizes).any():
             raise _damaged(array.type, "its offsets and sizes overrun")
     _check(array.values)
@@ -300,7 +309,7 @@ _WITHOUT_VALIDITY: Final = frozenset(
         lib.Type_SPARSE_UNION,
         lib.Type_DENSE_UNION,
         lib.Type_RUN_END_ENCODED,
-        lib.Type_DICTIONARY,  # that of its indices
+        lib.Type_DICTIONARY,  # its indices have the validity
     }
 )
 _CHECKS: Final[dict[int, Callable[[pa.Array], None]]] = {

@@ -17,11 +17,11 @@ class TableSpec:
     """The kind of a table, with its key or capacity.
 
     Attributes:
-        kind: the kind, which says how rows change.
+        kind: how rows change.
         key: key columns; required for the kind ``keyed``, empty for others.
         capacity: number of rows of a ring; required for the kind ``ring``, None for others.
-        durable: whether it is kept in the data directory; None: if the server has one and the kind can be. It says how
-            a table is made, not what it is, and does not count in comparisons.
+        durable: whether it is kept in the data directory; None: if the server has one and the kind allows. It applies
+            to the making of a table only, and does not count in comparisons.
 
     Raises:
         KeyMismatchError: a key is missing, or the kind has none.
@@ -57,7 +57,10 @@ class TableSpec:
         otherwise: TableKind = TableKind.APPEND,
         durable: bool | None = None,
     ) -> TableSpec:
-        """The spec of the named kind, else of the kind that a key or a capacity implies, else of ``otherwise``."""
+        """Make a spec of the named kind, or of the kind that the other arguments imply.
+
+        Without a key and a capacity it is ``otherwise``.
+        """
         if kind is None:
             kind = TableKind.KEYED if key else TableKind.RING if capacity is not None else otherwise
         return cls(kind, tuple(key or ()), capacity, durable)
@@ -70,10 +73,10 @@ class TableSpec:
         capacity: int | None,
         durable: bool | None = None,
     ) -> TableSpec:
-        """The spec that the arguments of a user ask for, of ``create_table`` say.
+        """Make a spec from a user's arguments, such as those of ``create_table``.
 
         Raises:
-            InvalidRequestError: one of them cannot be, or they do not go together.
+            InvalidRequestError: an argument is invalid, or the arguments contradict each other.
             KeyMismatchError: a key is missing, or the kind has none.
 
         """

@@ -1,4 +1,4 @@
-"""The valid combinations of a mode of publishing with kind, key and capacity of its table."""
+"""Valid combinations of the mode of publishing and the kind of table."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ def check_target(
     *,
     is_new: bool,
 ) -> None:
-    """Refuse contradictions.
+    """Refuse contradictory arguments.
 
     Args:
         kind: the given kind, or None.
         key: names of the key columns.
         capacity: rows that a ring keeps.
         mode: how rows are applied, or None for the default of the table.
-        is_new: the table is new: a ring needs its capacity, a keyed table its key. Otherwise an existing table may have
-            them.
+        is_new: whether the table is new: a new ring needs its capacity, a new keyed table its key.
 
     Raises:
-        InvalidRequestError: the capacity, or the mode, is not for this kind.
-        KeyMismatchError: the key is not for this kind, is missing, or names a column twice.
+        InvalidRequestError: the kind does not allow the capacity or the mode.
+        KeyMismatchError: the kind does not allow the key, or the key is missing or names a column twice.
     """
     if key and len(set(key)) < len(key):
         raise KeyMismatchError(f"The key names a column twice: {', '.join(key)}.")

@@ -1,9 +1,8 @@
 """Tickets and descriptor paths of tables.
 
-Tables are globals of the server, in Deephaven's words the *scope*: ticket ``s/<name>``, path ``["scope", name]``. A
-path of one element is a table's name, as plain Arrow Flight clients write it, and so is a ticket without a known
-prefix. The result of a plan has the ticket ``r/<32 characters>``; a plan's JSON is a ticket of its result, too, so that
-a bare name does not begin with ``{``.
+Tables belong to Deephaven's *scope*: ticket ``s/<name>``, path ``["scope", name]``. A path of one element is a table's
+name, as plain Arrow Flight clients write it, and so is a ticket without a known prefix. The result of a plan has the
+ticket ``r/<32 characters>``. The JSON of a plan is also a ticket of its result, so a bare name cannot begin with ``{``.
 """
 
 from __future__ import annotations
@@ -49,20 +48,21 @@ MAX_NAME_BYTES: Final = 4096
 
 
 def scope_ticket(name: str) -> bytes:
-    """The ticket of the table ``name``."""
+    """Return the ticket of the table ``name``."""
     return _SCOPE_PREFIX + _checked(name).encode()
 
 
 def path_of_name(name: str) -> tuple[str, str]:
-    """The descriptor path of the table ``name``."""
+    """Return the descriptor path of the table ``name``."""
     return (_SCOPE, _checked(name))
 
 
 def name_of_ticket(ticket: bytes) -> str:
-    """The table that a ticket names: ``s/<name>``, or the bare name.
+    """Return the table that a ticket names: ``s/<name>``, or the bare name.
 
-    InvalidRequestError when it is empty, not UTF-8, or of another kind (an export or shared ticket belongs to a
-    Deephaven session).
+    Raises:
+        InvalidRequestError: the ticket is empty, not UTF-8, or no name of a table.
+
     """
     data = ticket[len(_SCOPE_PREFIX) :] if ticket.startswith(_SCOPE_PREFIX) else ticket
     if not data:
@@ -71,7 +71,12 @@ def name_of_ticket(ticket: bytes) -> str:
 
 
 def name_of_path(path: Sequence[bytes | str]) -> str:
-    """The table that a descriptor path names: ``["scope", name]`` or ``[name]``; InvalidRequestError otherwise."""
+    """Return the table that a path names: ``["scope", name]`` or ``[name]``.
+
+    Raises:
+        InvalidRequestError: it is another path.
+
+    """
     parts = [part if isinstance(part, str) else _text(part) for part in path]
     if len(parts) == 2 and parts[0] == _SCOPE:
         return _checked(parts[1])
@@ -82,46 +87,46 @@ def name_of_path(path: Sequence[bytes | str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExportTicket:
-    """An export of a session, by number: ``e`` and an int32, or the path ``["export", "<number>"]``."""
+    """An export of a session: ``e`` and an int32, or ``["export", "<number>"]``."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTicket:
-    """An object that a session has shared: ``h`` and bytes of its choice, or the path ``["shared", "<hex>"]``."""
+    """A shared object of a session: ``h`` and any bytes, or ``["shared", "<hex>"]``."""
 
     identifier: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationTicket:
-    """A field of a Deephaven application: ``a/<application>/f/<field>``. This server has none."""
+    """A field of a Deephaven application: ``a/<application>/f/<field>``."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTicket:
-    """The result of a plan, which the server keeps for its caller: ``r/`` and a secret."""
+    """The result of a plan that the server keeps for its caller: ``r/`` and a secret."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTicket:
-    """The result of a plan that is computed for the call: the JSON of the plan."""
+    """The result of a plan that is computed for a call: the JSON of the plan."""
 
     json: bytes
 
 
 def result_ticket(secret: str) -> str:
-    """The ticket of a result, with a secret of 32 characters that are fit for URLs."""
+    """Return the ticket of a result; ``secret`` has 32 characters that suit URLs."""
     return _RESULT_PREFIX + secret
 
 
 def parse_computed(ticket: bytes) -> ResultTicket | PlanTicket | None:
-    """The ticket of a computed table, or the command of a descriptor that names one; None for others."""
+    """Parse the ticket, or the command, of a computed table; None for others."""
     if ticket.startswith(_PLAN):
         return PlanTicket(ticket)
     if _RESULT.fullmatch(ticket):
@@ -130,18 +135,20 @@ def parse_computed(ticket: bytes) -> ResultTicket | PlanTicket | None:
 
 
 SessionTicket = ExportTicket | SharedTicket | ApplicationTicket | str
-"""A ticket of Deephaven's clients; a str is the name of a table in the scope."""
+"""A ticket of Deephaven's clients; a str is a table's name."""
 
 
 def export_ticket(number: int) -> bytes:
-    """The ticket of an export."""
+    """Return the ticket of an export."""
     return _EXPORT.pack(b"e", number)
 
 
 def parse_ticket(ticket: bytes) -> SessionTicket:
     """Parse a ticket of a Deephaven client (deephaven-core's ticket resolvers).
 
-    InvalidRequestError when it is empty, or neither of a known kind nor a table's name.
+    Raises:
+        InvalidRequestError: it is empty, or neither of a known kind nor a table's name.
+
     """
     if ticket.startswith(_SCOPE_PREFIX):
         return name_of_ticket(ticket)
@@ -155,7 +162,12 @@ def parse_ticket(ticket: bytes) -> SessionTicket:
 
 
 def parse_path(path: Sequence[bytes | str]) -> SessionTicket:
-    """Parse a descriptor path of a Deephaven client; InvalidRequestError when its kind is unknown."""
+    """Parse a descriptor path of a Deephaven client.
+
+    Raises:
+        InvalidRequestError: the kind of path is unknown.
+
+    """
     parts = [part if isinstance(part, str) else _text(part) for part in path]
     if len(parts) == 2 and parts[0] == "export":
         try:

@@ -1,4 +1,4 @@
-"""BarrageUpdateMetadata: the row changes of one update, sent with the first of its record batches."""
+"""BarrageUpdateMetadata: the row changes of an update, sent with its first batch."""
 
 from __future__ import annotations
 
@@ -26,40 +26,49 @@ from barrage_server.wire.wrapper import HEAD_BYTES, PAYLOAD_SLOT, wrap
 
 __all__ = ["MODIFIED_SLOT", "NUMBERS", "NUMBERS_POSITION", "MetadataFrame", "MovedFrame", "UpdateMetadata"]
 
-# The table is laid out by hand, because it is written once per update and subscriber and the builder takes a hundred
-# microseconds. Positions count from the start of the buffer: root offset, field list, table, then the vectors.
+# The table is packed here, because it is written once per update and subscriber, and the builder takes a hundred
+# microseconds. Positions count from the start of the buffer: root offset, vtable, table, then the vectors.
 _FIELD_LIST: Final = 4
-_TABLE: Final = 36  # so that the 64-bit fields, which come first, lie at multiples of 8
+_TABLE: Final = 36  # puts the 64-bit fields, which come first, at multiples of 8
 _HEAD: Final = "<I 16H i 3q 9I 2B 2x"
 _VECTORS: Final = 72  # position of the first of the seven vector fields
 _SCALAR_SLOTS: Final = {0: 40, 1: 48, 11: 56, 12: 64, 13: 68, 2: 100, 4: 101}
 _VECTOR_SLOTS: Final = (3, 5, 6, 7, 8, 9, 10)
-# The field list that all tables of modified rows share (6 bytes long; 8 bytes of table; the rows at 4), padded.
+# The padded vtable that all tables of modified rows share (6 bytes long; 8 bytes of table; the rows at 4).
 _NODE_FIELD_LIST: Final = struct.pack("<3H2x", 6, 8, 4)
 _BYTES_PER_RANGE: Final = 4  # two int16, the usual encoding
 _NODE: Final = struct.Struct("<iII")
 NUMBERS: Final = struct.Struct("<3q")
 """first_seq, last_seq and table_size, as :meth:`UpdateMetadata.encode` lays them out."""
 NUMBERS_POSITION: Final = _SCALAR_SLOTS[0]
-"""Where these begin in a payload, in bytes."""
+"""The position of ``NUMBERS`` in a payload, in bytes."""
 MODIFIED_SLOT: Final = 10
-"""Of the field with the modified rows."""
+"""The slot of the modified rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadata:
     """One update, without its data.
 
-    - ``first_seq``, ``last_seq``: steps of the update graph that it covers; -1 for a static table.
-    - ``effective_viewport``, ``effective_column_set``: the request that a snapshot answers; None: the whole table, all
-      columns.
-    - ``removed_rows``: keys before the shifts; all other row sets: keys after them. In the flattened dialect of
-      viewports row sets are positions inside the viewport instead, and ``shift_data`` is None.
-    - ``added_rows_included``: rows with data in this message; None: the same as ``added_rows``.
-    - ``modified_rows``: one row set per column, or ``()``, or None when the field is absent.
-    - ``table_size``: rows in the whole table.
-    - ``num_add_batches``, ``num_mod_batches``: number of record batches, including the first. On the wire they share
-      one "unknown": when either is nonzero both are known, otherwise both are None and the receiver counts rows.
+    In the flattened dialect of viewports, row sets are positions inside the viewport, and ``shift_data`` is None.
+
+    Attributes:
+        first_seq: the first step of the update graph that the update covers; -1 for a static table.
+        last_seq: the last step that the update covers; -1 for a static table.
+        is_snapshot: whether the update answers a request.
+        effective_viewport: the viewport of a snapshot; None for the whole table.
+        effective_reverse_viewport: whether its positions count from the end of the table.
+        effective_column_set: the column numbers of a snapshot; None for all.
+        added_rows: keys of the added rows.
+        removed_rows: keys of the removed rows, before the shifts; all other row sets have keys after the shifts.
+        shift_data: how keys of remaining rows have moved.
+        added_rows_included: rows with data in this message; None for ``added_rows``.
+        modified_rows: one row set per column, or ``()``, or None when the field is absent.
+        table_size: the number of rows of the whole table.
+        num_add_batches: the number of record batches of added rows, with the first one.
+        num_mod_batches: the number of record batches of modified rows. If both numbers are zero on the wire, both are
+            None, and the receiver counts rows.
+
     """
 
     first_seq: int = -1
@@ -79,17 +88,17 @@ class UpdateMetadata:
 
     @property
     def included_rows(self) -> RowSet:
-        """The added rows with data."""
+        """The added rows with data in this message."""
         included = self.added_rows if self.added_rows_included is None else self.added_rows_included
         return RowSet.EMPTY if included is None else included
 
     @property
     def mod_count(self) -> int:
-        """Number of rows of all mod batches: that of the column with most modified rows."""
+        """The most modified rows of a column, which is the number of rows of mod batches."""
         return max((rows.size for rows in self.modified_rows or ()), default=0)
 
     def size_estimate(self) -> int:
-        """Estimated bytes of :meth:`encode`; cheap, to tell large messages from small ones."""
+        """Estimate the bytes of :meth:`encode`, to tell large messages from small ones."""
         sets = [self.effective_viewport, self.added_rows, self.removed_rows, self.added_rows_included]
         sets += {id(rows): rows for rows in self.modified_rows or ()}.values()
         ranges = sum([rows.range_count for rows in sets if rows])
@@ -98,7 +107,12 @@ class UpdateMetadata:
         return struct.calcsize(_HEAD) + _BYTES_PER_RANGE * ranges
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
-        """The finished app_metadata; ``batch_counts`` (adds, mods) take the place of the value's own."""
+        """Encode the app_metadata.
+
+        Args:
+            batch_counts: replaces ``num_add_batches`` and ``num_mod_batches``.
+
+        """
         if self.modified_rows is None:
             return wrap(BarrageMessageType.BarrageUpdateMetadata, _head(self, batch_counts, modified=False))
         known = {id(rows): rows for rows in self.modified_rows}
@@ -107,7 +121,7 @@ class UpdateMetadata:
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> UpdateMetadata:
-        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes."""
+        """Decode a payload; WireFormatError on damaged bytes."""
         table = FlatTable.root(payload)
         columns = table.bytes_vector(5)
         shifts = table.bytes_vector(8)
@@ -134,22 +148,27 @@ class UpdateMetadata:
 
 
 class MetadataFrame:
-    """The metadata of messages that differ in their modified rows only."""
+    """The metadata of messages that differ in their modified rows only.
+
+    Args:
+        metadata: the metadata, whose modified rows are ignored.
+        batch_counts: replaces the batch counts, as in :meth:`UpdateMetadata.encode`.
+
+    """
 
     __slots__ = ("_head",)
 
     def __init__(self, metadata: UpdateMetadata, batch_counts: tuple[int, int] | None = None) -> None:
-        """``metadata``: its modified rows are not looked at. ``batch_counts``: see :meth:`UpdateMetadata.encode`."""
         self._head = _head(metadata, batch_counts, modified=True)
 
     def around(self, modified: Sequence[bytes]) -> bytes:
-        """The finished app_metadata, with an encoded row set for each column."""
+        """Encode the app_metadata, with an encoded row set for each column."""
         return wrap(BarrageMessageType.BarrageUpdateMetadata, self._head + _nodes(modified))
 
     def halves(self, modified: Sequence[bytes], column: int) -> tuple[bytes, bytes]:
-        """The bytes of :meth:`around` before the row set of one column, and those after it.
+        """Return the bytes of :meth:`around` before and after the row set of one column.
 
-        They are the same for other row sets of this length, where the same columns have equal ones.
+        They are the same for other row sets of this length, if the same columns have equal row sets.
         """
         numbers: dict[bytes, int] = {}
         tables = tuple([numbers.setdefault(data, len(numbers)) for data in modified])
@@ -162,15 +181,19 @@ class MetadataFrame:
 
 
 class MovedFrame:
-    """The metadata of messages that differ in their steps, size and three row sets only: of viewports that move.
+    """The metadata of messages for moved viewports.
 
-    The row sets are ``effective_viewport``, ``added_rows``, and ``added_rows_included``, which has the same rows.
+    The messages differ in their steps, size and three row sets only: ``effective_viewport``, ``added_rows`` and
+    ``added_rows_included``, which has the same rows.
+
+    Args:
+        data: app_metadata of one of the messages.
+
     """
 
     __slots__ = ("_added", "_data", "_included", "_numbers", "_viewport")
 
     def __init__(self, data: bytes) -> None:
-        """``data``: app_metadata of one of the messages."""
         start, end = FlatTable.root(data).bytes_span(PAYLOAD_SLOT) or (0, 0)
         table = FlatTable.root(data[start:end])
         self._data = data
@@ -179,7 +202,7 @@ class MovedFrame:
         self._viewport, self._added, self._included = (slice(start + first, start + stop) for first, stop in spans)
 
     def around(self, step: int, size: int, viewport: bytes, added: bytes) -> bytes:
-        """The finished app_metadata; the encoded row sets are as long as those of the message at hand."""
+        """Encode the app_metadata; row sets must be as long as in the given message."""
         data = bytearray(self._data)
         NUMBERS.pack_into(data, self._numbers, step, step, size)
         data[self._viewport] = viewport
@@ -188,7 +211,14 @@ class MovedFrame:
 
 
 def _head(metadata: UpdateMetadata, batch_counts: tuple[int, int] | None, *, modified: bool) -> bytes:
-    """The table, and all that belongs to it but the modified rows, which follow if there is such a field."""
+    """Encode the table and its vectors, but for the modified rows.
+
+    Args:
+        metadata: the metadata.
+        batch_counts: replaces the batch counts.
+        modified: whether the vector of modified rows follows.
+
+    """
     adds, mods = batch_counts or (metadata.num_add_batches or 0, metadata.num_mod_batches or 0)
     added, included = metadata.added_rows, metadata.added_rows_included
     added_bytes = _rows(added)
@@ -220,14 +250,14 @@ def _head(metadata: UpdateMetadata, batch_counts: tuple[int, int] | None, *, mod
 
 @lru_cache(maxsize=1024)
 def _layout(lengths: tuple[int | None, ...], modified: bool) -> tuple[struct.Struct, tuple[int, ...], tuple[int, ...]]:
-    """How a table with byte vectors of these lengths is packed, its field list, and where each vector lies.
+    """Return the layout of a table with byte vectors of these lengths.
 
     Args:
-        lengths: of the six vectors, in bytes; None where one is absent.
+        lengths: bytes of the six vectors; None for an absent one.
         modified: whether the vector of modified rows follows them.
 
     Returns:
-        The layout; two lengths, then where each slot lies; and for each vector how far it lies from its offset field.
+        The layout; the vtable: two lengths, then the position of each slot; and the offsets of the vectors.
     """
     slots = [0] * 14
     for slot, position in _SCALAR_SLOTS.items():
@@ -249,7 +279,7 @@ def _layout(lengths: tuple[int | None, ...], modified: bool) -> tuple[struct.Str
 
 
 def _nodes(modified: Sequence[bytes]) -> bytes:
-    """The vector of tables of modified rows, followed by the tables. Equal row sets share one table."""
+    """Encode the vector of tables of modified rows; equal row sets share one table."""
     numbers: dict[bytes, int] = {}
     tables = tuple([numbers.setdefault(data, len(numbers)) for data in modified])
     before, after = _node_layout(tables, tuple(map(len, numbers)))
@@ -260,9 +290,12 @@ def _nodes(modified: Sequence[bytes]) -> bytes:
 
 @lru_cache(maxsize=256)
 def _node_layout(tables: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[list[bytes], bytes]:
-    """What lies before each of the row sets, of which the lengths are given, and after the last.
+    """Return the bytes before each distinct row set, and after the last one.
 
-    ``tables``: which of them is each column's.
+    Args:
+        tables: for each column the number of its row set.
+        lengths: bytes of each row set.
+
     """
     place = field_list = 4 + 4 * len(tables)
     place += len(_NODE_FIELD_LIST)
@@ -271,7 +304,7 @@ def _node_layout(tables: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[lis
     padding = b""
     for length in lengths:
         places.append(place)
-        # The node (way back to the field list, way to the rows), then the rows: length, bytes, padding.
+        # The table (offsets to its vtable and to the rows), then the rows: length, bytes, padding.
         before.append(padding + _NODE.pack(place - field_list, 4, length))
         padding = b"\0" * (-length % 4)
         place += _NODE.size + length + len(padding)
@@ -297,8 +330,8 @@ def _modified(table: FlatTable, payload: bytes | memoryview) -> tuple[RowSet, ..
     if nodes is None:
         return None
     view = memoryview(payload)
-    # Tables may share their rows, which are then decoded once. No encoder writes rows that overlap otherwise, which
-    # would make a small message expensive: together they must not be longer than the message.
+    # Tables may share their rows, which are then decoded once. Rows that overlap otherwise could make a small message
+    # expensive; no encoder writes them, so together rows must not be longer than the message.
     decoded: dict[tuple[int, int], RowSet] = {}
     budget = len(view)
     result: list[RowSet] = []

@@ -1,6 +1,6 @@
-"""Parts of Arrow arrays, cut to what a slice covers: validity from bit 0, offsets from 0, bytes in between.
+"""Offsets and contents of variable-size arrays, cut to their slices.
 
-Conversions of whole columns are made of these. Nothing here visits rows one by one.
+Conversions of whole columns use these functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST: Final = (1 << 31) - 1
 
 
 def offsets_buffer(offsets: Numbers) -> pa.Buffer:
-    """Offsets as int32; MessageTooLargeError when the last one does not fit."""
+    """Make a buffer of int32 offsets; MessageTooLargeError when the last exceeds it."""
     if len(offsets) and offsets[-1] > _MOST:
         raise MessageTooLargeError(
             f"a column of one batch has {int(offsets[-1]):,} bytes or elements where this client can take {_MOST:,}; "
@@ -30,7 +30,12 @@ def offsets_buffer(offsets: Numbers) -> pa.Buffer:
 
 
 def byte_runs(array: pa.Array) -> tuple[Numbers, Numbers]:
-    """Of a binary or string array of any kind: offsets (int64, from 0; one more than values) and the bytes they cut."""
+    """Return the offsets and the bytes of a binary or string array of any kind.
+
+    Returns:
+        ``len(array) + 1`` offsets (int64, from 0), and the bytes (uint8) that they refer to.
+
+    """
     count = len(array)
     if types.is_fixed_size_binary(array.type):
         width = array.type.byte_width
@@ -48,7 +53,12 @@ def byte_runs(array: pa.Array) -> tuple[Numbers, Numbers]:
 
 
 def list_runs(array: pa.Array) -> tuple[Numbers, int, int]:
-    """Of a list or map array of any kind: offsets (int64, from 0), and where in its child they start and end."""
+    """Return the offsets of a list or map array, and the range in its child.
+
+    Returns:
+        ``len(array) + 1`` offsets (int64, from 0), and start and stop in the child.
+
+    """
     count = len(array)
     if types.is_fixed_size_list(array.type):
         width, start = array.type.list_size, array.offset
@@ -59,11 +69,15 @@ def list_runs(array: pa.Array) -> tuple[Numbers, int, int]:
 
 
 def view_moves(array: pa.Array) -> tuple[Numbers, Numbers]:
-    """Of a list view of either width: offsets of its lists (int64, from 0) when their items are put in order, and by
-    how much the items of each list lie behind their place there.
+    """Return the offsets of a list view whose items are put in order.
 
-    A null has no items. Lists without items are moved as the first one that has some: where all moves are equal, the
+    A null has no items. An empty list has the move of the first list with items, so that equal moves mean that the
     items are in order already.
+
+    Returns:
+        ``len(array) + 1`` offsets (int64, from 0), and for each list the distance of its items in the child behind
+        their position in order.
+
     """
     count = len(array)
     dtype = np.dtype(np.int64 if types.is_large_list_view(array.type) else np.int32)
@@ -84,9 +98,9 @@ def view_moves(array: pa.Array) -> tuple[Numbers, Numbers]:
 
 
 def view_runs(array: pa.Array) -> tuple[Numbers, pa.Array]:
-    """Of a list view of either width: offsets (int64, from 0), and the items that they cut, in order.
+    """Return the offsets (int64, from 0) of a list view, and its items in order.
 
-    The items are shared where the views follow one another, and copied otherwise. A null has no items.
+    The items are a view where they are in order already, and copied otherwise. A null has no items.
     """
     offsets, moves = view_moves(array)
     if (moves == moves[:1]).all():

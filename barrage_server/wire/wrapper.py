@@ -1,4 +1,4 @@
-"""The outermost layer of every Barrage message: BarrageMessageWrapper."""
+"""BarrageMessageWrapper, the outermost layer of every Barrage message."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from barrage_server.wire.flat import FlatTable
 __all__ = ["HEAD_BYTES", "MAGIC", "PAYLOAD_SLOT", "is_barrage", "unwrap", "wrap"]
 
 MAGIC: Final = 0x6E687064
-"""Little-endian it reads "dphn"."""
+""""dphn" in little-endian ASCII."""
 PAYLOAD_SLOT: Final = 2
-"""Of the field with the payload, in the wrapper."""
+"""The slot of the payload in the wrapper."""
 
-# The wrapper has a fixed shape, so it is laid out here instead of built: root offset, padding, field list (10 bytes
-# long; the table has 16; magic at 12, type at 11, payload at 4), then the table (way back to the field list, way to
-# the payload, padding, type, magic), then the payload's length. The payload follows.
+# The wrapper has a fixed layout, so it is packed here instead of built: root offset, padding, vtable (10 bytes long;
+# the table has 16; magic at 12, type at 11, payload at 4), then the table (offsets to the vtable and to the payload,
+# padding, type, magic), then the payload's length. The payload follows.
 _LAYOUT: Final = struct.Struct("<I 2x 5H i I 3x b I I")
 HEAD_BYTES: Final = _LAYOUT.size
-"""Bytes before the payload, as :func:`wrap` lays them out."""
+"""Bytes before the payload."""
 _FIXED: Final = (16, 10, 16, 12, 11, 4, 10, 12)
 
 
 def wrap(message_type: int, payload: bytes) -> bytes:
-    """The finished app_metadata around a finished flatbuffer."""
+    """Wrap a finished flatbuffer as app_metadata."""
     padding = b"\0" * (-len(payload) % 4)
     return _LAYOUT.pack(*_FIXED, message_type, MAGIC, len(payload)) + payload + padding
 
 
 def is_barrage(data: bytes | memoryview) -> bool:
-    """Whether app_metadata claims by its magic to be a Barrage message; False otherwise."""
+    """Whether app_metadata has the magic number of a Barrage message."""
     try:
         return FlatTable.root(data).uint32(0) == MAGIC
     except WireFormatError:
@@ -39,7 +39,12 @@ def is_barrage(data: bytes | memoryview) -> bool:
 
 
 def unwrap(data: bytes | memoryview) -> tuple[int, memoryview]:
-    """Message type and payload (empty when it is absent); WireFormatError on a wrong magic or damaged bytes."""
+    """Return the message type and the payload, which is empty when absent.
+
+    Raises:
+        WireFormatError: the magic number is wrong, or the bytes are damaged.
+
+    """
     table = FlatTable.root(data)
     magic = table.uint32(0)
     if magic != MAGIC:

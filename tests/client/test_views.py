@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from barrage_server.client.view import View, column_names, tell_left_out, unreadable
+from barrage_server.arguments import optional_names
+from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.errors import InvalidRequestError, UnknownColumnError, UnsupportedTypeError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Window
@@ -40,9 +41,9 @@ def test_columns_that_are_not_there_or_cannot_be_read_are_told() -> None:
 
 
 def test_names_are_checked() -> None:
-    assert column_names(None) is None
-    assert column_names(["b", "a"]) == ("b", "a")
+    assert optional_names(None, "columns") is None
+    assert optional_names(["b", "a"], "columns") == ("b", "a")
     with pytest.raises(InvalidRequestError, match=r"write \['a'\]"):
-        column_names("a")
+        optional_names("a", "columns")
     with pytest.raises(InvalidRequestError, match="at least one"):
-        column_names([])
+        optional_names([], "columns")

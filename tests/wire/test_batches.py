@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from barrage_server.errors import MessageTooLargeError
 from barrage_server.rowset import RowSet
 from barrage_server.wire import batches
 from barrage_server.wire.arrow_message import BatchHeader
-from barrage_server.wire.batches import LengthMode, MessageWriter, OutgoingMessage, ipc_messages, record_batches
+from barrage_server.wire.batches import MessageWriter, OutgoingMessage
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata, decode_message
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch, encode_flight_data
 from barrage_server.wire.reader import IncomingMessage, MessageReader
@@ -23,6 +23,18 @@ from barrage_server.wire.schema import barrage_schema, list_schema
 from tests.wire.arrays import typed_values
 
 LISTED = SubscriptionOptions(columns_as_list=True)
+
+
+def record_batches(
+    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions
+) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+    return MessageWriter(schema, options).record_batches(message)
+
+
+def ipc_messages(
+    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions
+) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
+    return MessageWriter(schema, options).ipc_messages(message)
 
 
 def outgoing(
@@ -237,10 +249,6 @@ class TestForms:
         message = outgoing([column.slice(0, 0) for column in columns], columns)
         got = received(message, schema_of(columns), SubscriptionOptions(batch_size=2))
         assert [column.to_pylist() for column in got.mod_columns] == [column.to_pylist() for column in columns]
-
-    def test_record_batches_cannot_be_ragged(self) -> None:
-        with pytest.raises(ValueError, match="ragged"):
-            record_batches(outgoing([NUMBERS]), SCHEMA, LISTED, LengthMode.RAGGED)
 
     def test_previews_and_nulls_in_band(self) -> None:
         column = pa.array([[1, None, 3], None, [4]])
