@@ -1,1 +1,4 @@
-"""The endpoint for stock Deephaven clients: Deephaven's gRPC services, over gRPC and over websockets."""
+"""The endpoint for stock Deephaven clients: their services, over two transports.
+
+The transports are gRPC and websockets.
+"""

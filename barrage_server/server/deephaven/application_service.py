@@ -22,17 +22,20 @@ _SCOPE: Final = "scope"
 
 
 class ApplicationService:
-    """Lists the tables that the caller may list, and notifies of new and dropped ones."""
+    """Lists the tables that the caller may list, then their changes."""
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         return {f"{_PACKAGE}.ApplicationService/ListFields": self._list_fields}
 
     async def _list_fields(self, call: Call, session: Session) -> None:
-        """All tables, at once, even if there are none; then what changes, until the client hangs up."""
+        """Send the names of all tables, then those created and dropped.
+
+        The first message is sent at once, even without tables. The call lasts until the client cancels it.
+        """
         await read_request(call, proto.ListFieldsRequest)
         access, loop = self._state.server_state.access, asyncio.get_running_loop()
         changed = asyncio.Event()
@@ -58,7 +61,7 @@ class ApplicationService:
 
 
 def table_fields(names: Iterable[str]) -> list[proto.FieldInfo]:
-    """Tables of the scope, as clients are told of them."""
+    """The messages that describe tables of the scope."""
     return [
         proto.FieldInfo(
             typed_ticket=proto.TypedTicket(ticket=proto.Ticket(ticket=scope_ticket(name)), type="Table"),

@@ -53,12 +53,13 @@ Status.OK = Status()
 
 @dataclass(frozen=True, slots=True)
 class RequestBound:
-    """The most bytes of a request that is decoded as a whole: no thread runs while that is done.
+    """The most bytes of a request that is decoded as a whole.
+
+    Decoding holds the GIL, so that no other thread runs meanwhile.
 
     Attributes:
         nbytes: the number of bytes.
-        limit: the name of the server's limit that gives it.
-
+        limit: the name of the server's limit with this number.
     """
 
     nbytes: int
@@ -74,8 +75,8 @@ class Call(ABC):
         peer: the caller's address, as ``127.0.0.1:50000``.
         family: the client family, by headers and transport.
         stall: the watch over the client's progress in :meth:`write`.
-        first_seconds: seconds within which the first message has to come; see :meth:`read_first`.
-        request_bound: the most bytes of its request, where it has one.
+        first_seconds: seconds that :meth:`read_first` waits.
+        request_bound: the most bytes of its request, if the call has a single one.
 
     """
 
@@ -90,22 +91,21 @@ class Call(ABC):
 
     @property
     def identity(self) -> str:
-        """The identity of the client's certificate, which TLS has checked; empty without one."""
+        """The identity of the client's verified certificate; empty without one."""
         return ""
 
     def let_in(self) -> None:  # noqa: B027  (most transports make no difference)
-        """The call has shown good credentials."""
+        """Note that the call has shown valid credentials."""
 
     @abstractmethod
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
 
     async def read_first(self) -> bytes | None:
-        """:meth:`read` of the first message, which clients send with the call.
+        """Return the first message, which clients send with the call.
 
         Raises:
             DeadlineError: it does not come in time.
-
         """
         try:
             async with asyncio.timeout(self.first_seconds):
@@ -115,16 +115,20 @@ class Call(ABC):
 
     @abstractmethod
     async def confirm_end(self) -> None:
-        """Return when the caller has half-closed, after :meth:`read` has returned ``None``.
+        """Return when the caller has half-closed, not merely disconnected.
+
+        To be called after :meth:`read` has returned ``None``.
 
         Raises:
-            UnavailableError: it has disconnected instead.
-
+            UnavailableError: the caller has disconnected.
         """
 
     @abstractmethod
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
-        """Send the response's headers, before the first message. Once; without it the first message sends none."""
+        """Send the response's headers, once, before the first message.
+
+        The first message sends empty headers when this was not called.
+        """
 
     @abstractmethod
     async def write(self, message: bytes) -> None:

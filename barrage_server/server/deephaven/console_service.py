@@ -32,9 +32,9 @@ __all__ = ["ConsoleService"]
 _CONSOLE: Final = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"
 _PYTHON: Final = "python"
 _MOST_CONSOLES: Final = 100
-"""Of one session."""
+"""Most consoles of one session."""
 _STOP_SECONDS: Final = 5.0
-"""Seconds that a script has to stop, after it was told to."""
+"""Seconds within which a script must stop when it is told to."""
 _OFF: Final = (
     "This server runs no scripts, as they can do whatever its process may. To have callers with every right run them, "
     "start it with console=True (--console on the command line)."
@@ -42,13 +42,16 @@ _OFF: Final = (
 
 
 class ConsoleService:
-    """Runs scripts, where that is switched on and for those who may do everything; and binds names, for all."""
+    """Runs scripts of callers with every right, and binds names for all callers.
+
+    Scripts must be switched on.
+    """
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         return {
             f"{_CONSOLE}/GetConsoleTypes": unary(console_pb2.GetConsoleTypesRequest, self._types),
             f"{_CONSOLE}/StartConsole": unary(console_pb2.StartConsoleRequest, self._start),
@@ -63,7 +66,7 @@ class ConsoleService:
 
         Raises:
             UnsupportedOperationError: there is none.
-            ForbiddenError: the caller may not do everything.
+            ForbiddenError: the caller lacks a right.
 
         """
         console = self._state.console
@@ -135,7 +138,7 @@ class ConsoleService:
         return console_pb2.CancelCommandResponse()
 
     async def _logs(self, call: Call, session: Session) -> None:
-        """What scripts have printed lately, and what they print from now on."""
+        """Send the recent output of scripts, then further output."""
         from barrage_server.server.console.output import Signal  # only where it is switched on
 
         request = await read_request(call, console_pb2.LogSubscriptionRequest)
@@ -150,7 +153,7 @@ class ConsoleService:
                 signal.rearm()
                 self._console(session)  # the caller may have lost the right
                 for line in output.after(last):
-                    self._console(session)  # a caller that reads slowly, too
+                    self._console(session)  # a slow caller may have lost it meanwhile
                     last = line.micros
                     if not levels or line.level in levels:
                         message = console_pb2.LogSubscriptionData(
@@ -165,24 +168,26 @@ class ConsoleService:
     async def _bind(
         self, _call: Call, session: Session, request: console_pb2.BindTableToVariableRequest
     ) -> console_pb2.BindTableToVariableResponse:
-        """Bind a table to a name. A name bound by a client may be bound again; names of the server's tables may not."""
+        """Bind a table to a name.
+
+        A name bound by a client may be bound again; the names of the server's tables may not.
+        """
         state, name = self._state, request.variable_name
         state.server_state.access.check(session.principal, name, Right.CREATE)
         table = await state.resolve(session, request.table_id.ticket, Right.READ)
         await state.run(state.names.bind, session.principal, name, table)  # it may wait for a cycle to end
-        # what others bind is a table of the server to scripts, and takes the place of no variable
+        # a name bound by a caller without every right replaces no variable of the scripts
         if state.console is not None and state.server_state.access.allows_everything(session.principal):
             await state.run(state.console.bound, name)
         return console_pb2.BindTableToVariableResponse()
 
 
 class _Watch:
-    """Stops a command that takes too long, on the event loop.
+    """Stops a command that takes too long. Used on the event loop.
 
     Args:
-        console: what runs it.
-        seconds: that it may take from when it begins to run.
-
+        console: the console that runs the command.
+        seconds: the most time that the command may run.
     """
 
     def __init__(self, console: Console, seconds: float) -> None:
@@ -195,21 +200,25 @@ class _Watch:
         self._has_ended = False
 
     def begin(self) -> None:
-        """The command begins. Called on its thread."""
+        """Start the time limit. Called on the thread of the command."""
         try:
             self._loop.call_soon_threadsafe(self._start)
         except RuntimeError:  # the loop is closed: so is the server
             return
 
     def end(self) -> None:
-        """The call has ended."""
+        """Cancel the time limit: the call has ended."""
         self._has_ended = True
         if self._timer is not None:
             self._timer.cancel()
         self._late.cancel()
 
     async def outcome(self, command: Command) -> Outcome:
-        """What becomes of the command. DeadlineError when it does not stop in time."""
+        """Run the command, and return its outcome.
+
+        Raises:
+            DeadlineError: the command does not stop when it is told to.
+        """
         from barrage_server.server.console.console import never_run
 
         self._command = command
@@ -243,13 +252,17 @@ class _Watch:
 
 
 def _taken(future: asyncio.Future[Outcome]) -> None:
-    """Fetch the error of a command whose call has ended, so that asyncio does not log it as lost."""
+    """Fetch the error of an abandoned command, so that asyncio does not log it."""
     if not future.cancelled():
         future.exception()
 
 
 def _commands(session: Session, ticket: bytes) -> set[Command]:
-    """The commands of a console of the session. InvalidRequestError when there is no such console."""
+    """The running commands of a console of the session.
+
+    Raises:
+        InvalidRequestError: there is no such console.
+    """
     try:
         parsed = parse_ticket(ticket)
     except BarrageError:

@@ -1,8 +1,8 @@
 """One DoGet stream of the gRPC endpoint: the batches of one version.
 
-A thread prepares their headers and names their buffers, which copies nothing of values that are never overwritten. The
-event loop joins one message for gRPC, which copies it once more, while gRPC sends the one before. Joining on the thread
-would take a change of threads for each message, which costs more than the copy.
+A thread prepares the headers and names the buffers. That copies no values, unless they were overwritten. The event loop
+joins one message for gRPC, which copies it once more, while gRPC sends the previous one. Joining on the thread would
+take a change of threads per message, which costs more than the copy.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from barrage_server.wire.raw import flight_data_pieces, joined, schema_flight_da
 __all__ = ["RawDownload"]
 
 _AHEAD: Final = 32
-"""Messages prepared at a time where that copies nothing."""
+"""Messages prepared at a time if that copies nothing."""
 _COPIED_AHEAD: Final = 4
-"""Messages prepared at a time where it copies values: a change of threads for each would cost more than its copy."""
+"""Messages prepared at a time if that copies values. A change of threads per message would cost more than the copy."""
 
 
 class RawDownload(DownloadStream):
-    """Messages that are sent one by one, as the client takes them; those that follow are prepared meanwhile.
+    """Sends messages one by one, and prepares the next ones meanwhile.
 
-    At most two are joined at a time: the one that gRPC sends, and the next one.
+    At most two messages are joined at a time: the one that gRPC sends, and the next.
     """
 
     def __init__(self, state: EndpointState, call: Call, session: Session, table: Table, schema: pa.Schema) -> None:
@@ -77,14 +77,14 @@ class RawDownload(DownloadStream):
                 self.server_state.streams.release(self)
 
     async def _send(self, message: bytes) -> None:
-        """Begin to send a message when gRPC has taken the one before."""
+        """Begin to send a message when gRPC has taken the previous one."""
         await self._sent()
         self.check()
         self._sending = asyncio.ensure_future(self._call.write(message))
         await asyncio.sleep(0)  # it begins before the next message is joined
 
     async def _sent(self) -> None:
-        """Return when gRPC has taken the last message. Raises what went wrong."""
+        """Return when gRPC has taken the last message. Raises the error of sending it."""
         if self._sending is not None:
             sending, self._sending = self._sending, None
             await sending
@@ -94,14 +94,20 @@ class RawDownload(DownloadStream):
             self._sending.cancel()
 
     async def _settled(self) -> None:
-        """Return when nothing is being sent: the status of a call that failed must not meet a message on its way."""
+        """Return when nothing is being sent.
+
+        gRPC takes no status of a failed call while a message is sent.
+        """
         if self._sending is not None:
             await asyncio.wait([self._sending])
             if not self._sending.cancelled():
-                self._sending.exception()  # there is another one to report
+                self._sending.exception()  # marked as seen: another error is reported
 
     def _messages(self) -> Iterator[list[Any]]:
-        """The pieces of at least one message: Deephaven's clients require a batch of an empty table, too."""
+        """The pieces of each message, at least of one.
+
+        Deephaven's clients require a batch of an empty table, too.
+        """
         empty = True
         for batch in self.version.batches():
             for part in parts(batch):

@@ -1,4 +1,7 @@
-"""The gRPC endpoint: its event loop on a thread of its own, and its ports for Deephaven's and for Flight clients."""
+"""The gRPC endpoint: an event loop on its own thread, and its ports.
+
+Ports exist for Deephaven's clients, over gRPC and websockets, and for plain Flight clients.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +39,19 @@ logger = logging.getLogger("barrage_server.server")
 
 _HOUSEKEEPING_SECONDS: Final = 0.5
 _STRANGER_BYTES: Final = 64 << 10
-"""Length of one message on a websocket before a call has shown credentials."""
+"""Most bytes of one message on a websocket before a call has shown credentials."""
 
 
 class DeephavenEndpoint:
-    """Serves Deephaven's clients, and plain Flight clients over gRPC, until :meth:`close`.
+    """Serves Deephaven's clients, and plain Flight clients over gRPC.
 
     Args:
         server_state: the server's state.
         host: address to listen on.
         tls: certificate chain and key, PEM.
-        client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
+        client_roots: certificates to trust for clients, PEM; each client must present one. ``None``: none need to.
         let_in: called with the peer of each call over gRPC with valid credentials.
-        strangers: counts the others; ``None``: they are not counted.
+        strangers: counts the other calls; ``None``: they are not counted.
 
     Attributes:
         flight_port: the port for plain Flight clients; ``None`` without.
@@ -57,7 +60,6 @@ class DeephavenEndpoint:
 
     Raises:
         LimitError: the process cannot start a thread.
-
     """
 
     def __init__(
@@ -100,16 +102,15 @@ class DeephavenEndpoint:
         self._runner.call(self._begin()).result()
 
     def open_flight(self, port: int, signer: TokenSigner, location: Callable[[], str]) -> int:
-        """Listen for plain Flight clients, on a free port for 0; the port.
+        """Listen for plain Flight clients, and return the port.
 
         Args:
-            port: where.
+            port: TCP port; 0 takes a free one.
             signer: makes and checks bearer tokens.
             location: returns the URI in listings.
 
         Raises:
             UnavailableError: the address cannot be listened on.
-
         """
         self._runner.call(self._open_flight(port, signer, location)).result()
         assert self.flight_port is not None
@@ -119,8 +120,8 @@ class DeephavenEndpoint:
         """Listen for Deephaven's clients.
 
         Args:
-            port: the port for gRPC; 0 takes a free one, ``None`` for none.
-            web_port: the port for websockets; likewise.
+            port: TCP port for gRPC; 0 takes a free one, ``None`` none.
+            web_port: TCP port for websockets; likewise.
             web_origins: origins of further web pages that may connect when every caller is accepted.
 
         Raises:
@@ -131,7 +132,7 @@ class DeephavenEndpoint:
         self._runner.call(self._open(port, web_port)).result()
 
     def companion(self) -> Companion | None:
-        """What another port needs to serve Deephaven's websockets as well.
+        """The means for another port to serve Deephaven's websockets as well.
 
         ``None`` without a port for Deephaven's clients, and where pages could run scripts without credentials.
         """
@@ -145,16 +146,19 @@ class DeephavenEndpoint:
 
     @property
     def session_count(self) -> int:
-        """Sessions that are open."""
+        """The number of open sessions."""
         return len(self._state.sessions)
 
     @property
     def export_count(self) -> int:
-        """Exports of all sessions."""
+        """The number of exports of all sessions."""
         return self._state.sessions.export_count
 
     def close(self, grace: float) -> None:
-        """End everything; calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
+        """End all calls and threads, in bounded time.
+
+        Calls that do not end within ``grace`` seconds are cut.
+        """
         if self._runner.is_stopped:
             return
         if self._state.console is not None:
@@ -173,7 +177,10 @@ class DeephavenEndpoint:
         self._runner.stop()
 
     def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
-        """Present another certificate to new connections. The caller has checked that chain and key fit."""
+        """Present another certificate to new connections.
+
+        The caller has checked that chain and key fit.
+        """
 
         async def replace() -> None:
             for front in self._fronts:
@@ -199,7 +206,7 @@ class DeephavenEndpoint:
         return bound
 
     def _counted_strangers(self) -> StrangerCalls | None:
-        """What counts calls without credentials; ``None`` while no call needs any."""
+        """The counter of calls without credentials; ``None`` while no call needs any."""
         return None if self._state.authentication.is_open else self._strangers
 
     async def _open(self, port: int | None, web_port: int | None) -> None:
@@ -235,7 +242,7 @@ class DeephavenEndpoint:
 
     async def _end_sessions(self) -> None:
         self._state.stopping.set()
-        await asyncio.sleep(0)  # the calls that wait for this answer before their sessions end
+        await asyncio.sleep(0)  # calls that wait for ``stopping`` answer before their sessions end
         self._state.sessions.close_all()
 
     async def _close(self, grace: float) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Final, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
@@ -32,10 +31,8 @@ __all__ = ["RawExchange"]
 
 logger = logging.getLogger("barrage_server.server")
 
-Result = TypeVar("Result")
-
 _LIGHT_BYTES: Final = 1 << 10
-"""A request of more bytes is decoded and served on another thread than the event loop's."""
+"""Most bytes of a request that the event loop decodes and serves itself."""
 
 
 class RawExchange(BundledExchange[bytes]):
@@ -47,13 +44,12 @@ class RawExchange(BundledExchange[bytes]):
         session: the caller's session.
 
     Attributes:
-        page_message: the app_metadata of the first message, where the call is a page's and not a subscription's;
-            ``None``: it is a subscription's.
+        page_message: the app_metadata of the first message of a page's call; ``None`` for a subscription's call.
 
     """
 
     def __init__(self, state: EndpointState, call: Call, session: Session) -> None:
-        # Java and JavaScript read columns of different lengths; a reader on Arrow's C++ core can not
+        # Java and JavaScript read columns of different lengths, which Arrow's C++ core cannot
         lengths = (
             LengthMode.RAGGED if call.family in (ClientFamily.JAVA, ClientFamily.JAVASCRIPT) else LengthMode.PADDED
         )
@@ -70,7 +66,7 @@ class RawExchange(BundledExchange[bytes]):
         self._done: asyncio.Future[None] = self.loop.create_future()
         self._outgoing: deque[bytes] = deque()
         self._arrived = asyncio.Event()
-        self._given_out = asyncio.Event()  # answers were made into a bundle
+        self._given_out = asyncio.Event()  # answers were put into a bundle
         self._half_closed = False
 
     # On the event loop.
@@ -99,7 +95,7 @@ class RawExchange(BundledExchange[bytes]):
                     self._state.heavy.submit(self.leave)
                 except BarrageError:  # the endpoint is closed, and nothing else runs on its loop
                     self.leave()
-            # last, for it may be cut off: a client that hangs up and a session that ends both cancel this call
+            # last, because it may be cut off: a disconnect and the end of a session both cancel this call
             await asyncio.gather(reader, writer, return_exceptions=True)
         if reason is not None:
             raise reason
@@ -122,7 +118,7 @@ class RawExchange(BundledExchange[bytes]):
                 self._end_if_answered()
         except BarrageError as error:
             self.settle(error)
-        except Exception as error:  # the boundary: a foreign exception must not stop the stream without a word
+        except Exception as error:  # the boundary: the client gets a safe text
             self.settle(safe_error(error, "a stream", self.peer))
 
     async def _serve(self, message: bytes) -> None:
@@ -137,16 +133,16 @@ class RawExchange(BundledExchange[bytes]):
         if header and header_type(header) == RECORD_BATCH and BatchHeader.decode(header).length:
             self.refuse_rows()
         if not parts.app_metadata:
-            return  # some clients open the stream with nothing but its descriptor
+            return  # some clients open the stream with the descriptor alone
         self.check_size(len(parts.app_metadata))
         if self.reported(parts.app_metadata):
             self.server_state.dispatcher.wake(self.scheduled)
             return
-        # What a request takes grows with its bytes and with the rows that it asks for: other clients need the loop.
+        # The time of a request grows with its bytes and with its rows, and other clients need the event loop.
         if len(parts.app_metadata) <= _LIGHT_BYTES:
             request = self.exchange_state.read(parts.app_metadata)
         else:
-            request = await self._aside(partial(self.exchange_state.read, parts.app_metadata))
+            request = await self._state.aside(self.exchange_state.read, parts.app_metadata)
         was_subscription = self.exchange_state.is_subscription
         table = self.known_table(request)
         if table is None:
@@ -156,16 +152,12 @@ class RawExchange(BundledExchange[bytes]):
         if light:
             self.exchange_state.serve(request, table)
         else:
-            await self._aside(partial(self.exchange_state.serve, request, table))
+            await self._state.aside(self.exchange_state.serve, request, table)
         self.served(request, table, was_subscription)
         if light:
             self.server_state.dispatcher.run(self.scheduled)
         else:
             self.server_state.dispatcher.wake(self.scheduled)
-
-    async def _aside(self, work: Callable[[], Result]) -> Result:
-        """``work()``, on a thread that is kept for what takes long."""
-        return await asyncio.wrap_future(self._state.heavy.submit(work))
 
     async def _table(self, ticket: bytes) -> Table:
         descriptor = self._descriptor
@@ -190,13 +182,16 @@ class RawExchange(BundledExchange[bytes]):
             self.settle(safe_error(error, "a stream", self.peer))
 
     def take(self, bundle: list[bytes]) -> None:
-        """Have the bundle written."""
+        """Pass a bundle to the writer."""
         self._outgoing.extend(bundle)
         self._arrived.set()
         self._given_out.set()
 
     def _end_if_answered(self) -> None:
-        """End the stream if its client asks for no more and has taken each answer. A subscription goes on."""
+        """End the stream when the client has half-closed and has taken each answer.
+
+        A subscription continues.
+        """
         if not self._half_closed or self.exchange_state.is_subscription:
             return
         if self.is_answered:
@@ -223,6 +218,9 @@ class RawExchange(BundledExchange[bytes]):
         return message.flight_data()
 
     def after_turn(self) -> None:
-        """End the stream if that was all; the event loop may have found it busy meanwhile."""
+        """End the stream if all is answered.
+
+        The event loop may have found the stream busy during the turn.
+        """
         if self._half_closed:
             self.on_loop(self._end_if_answered)

@@ -1,7 +1,7 @@
-"""What a session has given numbers to: tables that are there, or on their way.
+"""The tables that a session has given numbers to.
 
-A client may use a number at once: before its upload has ended, or before the call that defines it has even arrived,
-because calls of one connection overtake each other. A call that asks for a number therefore waits for it.
+A client may use a number before its upload has ended, or before the call that defines it has arrived, because calls of
+one connection overtake each other. A call that uses a number therefore waits for its table.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from barrage_server.server.export_counts import ExportCounts
 __all__ = ["Exports"]
 
 _RELEASED_KEPT: Final = 256
-"""Numbers remembered as released, or as failed, which no call waits for."""
+"""Released or failed numbers that are remembered, so that no call waits for them."""
 _NO_LIMIT: Final = 1 << 32
-"""The number of possible numbers."""
+"""The count of possible numbers."""
 
 
 class Exports:
@@ -28,11 +28,11 @@ class Exports:
 
     Args:
         limit: most exports at a time.
-        counts: where they are counted beside those of other sessions, as long as :attr:`may_come` is set.
+        counts: counts the exports of all sessions. Exports made while :attr:`may_come` is unset are not counted.
 
     Attributes:
         may_come: whether another call may define a number; False for a call without a session, which does not wait.
-        patience: seconds to wait for an undefined number, which an earlier call may define late.
+        patience: seconds to wait for an undefined number.
         listeners: called when an export is settled.
 
     """
@@ -46,10 +46,10 @@ class Exports:
         self._owner = ""
         self._counted: set[int] = set()
         self._defined: dict[int, asyncio.Future[Table]] = {}
-        self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # each call that waits has its own
+        self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # one future per waiting call
         self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
         self._failed: OrderedDict[int, tuple[type[BarrageError], str]] = OrderedDict()
-        self._waits: dict[int, set[int]] = {}  # the numbers that each pending one waits for
+        self._waits: dict[int, set[int]] = {}  # by pending export: the exports that it waits for
         self.listeners: set[Callable[[], None]] = set()
 
     def __len__(self) -> int:
@@ -59,17 +59,17 @@ class Exports:
         return number in self._defined
 
     def keep(self, owner: str) -> None:
-        """Be the exports of a session of that caller from now on."""
+        """Count these exports for a session of ``owner`` from now on."""
         self._owner = owner
         self.may_come = True
 
     @property
     def awaited(self) -> int:
-        """Undefined numbers that calls wait for."""
+        """The number of undefined numbers that calls wait for."""
         return len(self._awaited)
 
     def tables(self) -> dict[int, Table]:
-        """Those that are there, by number."""
+        """The complete exports, by number."""
         return {
             number: future.result()
             for number, future in self._defined.items()
@@ -77,12 +77,13 @@ class Exports:
         }
 
     def reserve(self, number: int) -> asyncio.Future[Table]:
-        """Reserve an export; the caller sets the table or the error of the returned future.
+        """Reserve an export, and return the future of its table.
+
+        The caller sets the table or the error.
 
         Raises:
             InvalidRequestError: the number is in use.
             LimitError: the limit is reached.
-
         """
         if number in self._defined:
             raise InvalidRequestError(f"Export {number} is in use; release it first, or use another number.")
@@ -91,7 +92,7 @@ class Exports:
                 f"This session has {self._limit:,} exports (exports), as many as it may have. Release those that are "
                 f"not used: close their tables."
             )
-        if self.may_come:  # what a call without a session exports ends with the call
+        if self.may_come:  # exports of a call without a session end with the call
             self._counts.add(self._owner)
             self._counted.add(number)
         self._failed.pop(number, None)
@@ -108,9 +109,9 @@ class Exports:
         self.reserve(number).set_result(table)
 
     async def make(self, number: int, making: Callable[[], Awaitable[Table]]) -> Table:
-        """What ``making()`` returns, as the export of that number: from now on other calls wait for it.
+        """Make a table as the export of ``number``; other calls wait for it meanwhile.
 
-        Raises the errors of :meth:`reserve`, and what ``making()`` does.
+        Raises the errors of :meth:`reserve` and of ``making()``.
         """
         reserved = self.reserve(number)
         try:
@@ -123,13 +124,13 @@ class Exports:
         return table
 
     def fail(self, number: int, reserved: asyncio.Future[Table], error: BaseException) -> None:
-        """End the reservation of ``number``, for which there will be no table.
+        """End the reservation of ``number`` without a table.
 
-        It is no export any more, and calls that ask for it get an error that says why.
+        The number is no export any more, and calls that use it get an error that says why.
         """
         if self._defined.get(number) is not reserved:  # it was released, and its number perhaps used again
             return
-        told = _of_failed(number, error)  # the error itself would keep alive what its call worked on
+        told = _of_failed(number, error)  # a new error: the traceback of the old one keeps tables alive
         self._failed[number] = type(told), str(told)
         if len(self._failed) > _RELEASED_KEPT:
             self._failed.popitem(last=False)
@@ -138,16 +139,15 @@ class Exports:
         self.release(number)
 
     async def resolve(self, number: int, awaiting: int | None = None) -> Table:
-        """The table of that number; waits until it is defined.
+        """The table of that number, when it is defined.
 
         Args:
-            number: of the export.
-            awaiting: the number of the export that is made from it, if there is one.
+            number: number of the export.
+            awaiting: number of the export that is made from it, if any.
 
         Raises:
-            InvalidRequestError: it was not defined, or would be made from itself.
+            InvalidRequestError: the export was not defined, or would be made from itself.
             BarrageError: the error of the export.
-
         """
         if awaiting is None or self._is_there(number):
             return await self._resolved(number)
@@ -213,7 +213,7 @@ class Exports:
                     del self._awaited[number]
 
     def release(self, number: int) -> None:
-        """Release an export; fine when there is none."""
+        """Release an export, if there is one."""
         future = self._defined.pop(number, None)
         if number in self._counted:
             self._counted.remove(number)
@@ -224,20 +224,20 @@ class Exports:
             future.set_exception(UnavailableError(f"Export {number} was released before it was complete."))
 
     def close(self) -> None:
-        """Release all exports; what a call exports from now on ends with the call."""
+        """Release all exports. Later exports of a running call end with that call."""
         self.may_come = False
         for number in tuple(self._defined):
             self.release(number)
 
     def _settled(self, future: asyncio.Future[Table]) -> None:
         if not future.cancelled():
-            future.exception()  # callers that use the export get it; there may be none
+            future.exception()  # marked as seen: perhaps no call uses the export
         for listener in tuple(self.listeners):
             listener()
 
 
 def _of_failed(number: int, error: BaseException) -> BarrageError:
-    """The error for those who ask for an export that came to nothing."""
+    """The error for callers that use an export which could not be made."""
     if not isinstance(error, BarrageError):
         return UnavailableError(f"Export {number} was not made: the call that makes it broke off.")
     text = f"Export {number} was not made: {error}"

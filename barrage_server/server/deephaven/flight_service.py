@@ -1,4 +1,7 @@
-"""Arrow Flight over plain gRPC: bytes in, bytes out, so that columns may differ in length."""
+"""Arrow Flight over plain gRPC, where columns of a batch may differ in length.
+
+Messages are bytes, which :mod:`barrage_server.wire.raw` encodes and decodes.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,9 @@ Result = TypeVar("Result")
 
 _SERVICE: Final = "/arrow.flight.protocol.FlightService"
 _REFUSING: Final = 4
+"""Threads beyond the limit of uploads, to refuse further uploads."""
 _PER_HANDSHAKE: Final = 25
-"""Of the handshakes that the Flight endpoint takes, one is taken here for this many: each may hold a whole message."""
+"""Divisor of the server's limit of handshakes. There are fewer here, because each may hold a whole message."""
 
 
 class FlightService:
@@ -63,9 +67,9 @@ class FlightService:
     Args:
         state: the endpoint's state.
         location: returns the URI in listings.
-        log_in: gives the caller with these credentials at this address; by default the state's.
-        keep: takes the session of a caller that has logged in by a handshake; returns its token. By default the session
-            is kept, and has one.
+        log_in: returns the caller with these credentials at this address; by default the state's.
+        keep: takes the session of a caller that has logged in by a handshake, and returns its token. By default the
+            session stays open, and has a token of its own.
 
     """
 
@@ -81,11 +85,10 @@ class FlightService:
         self._log_in = state.principal if log_in is None else log_in
         self._keep = self._open_session if keep is None else keep
         self._handshakes = asyncio.Semaphore(max(1, state.server_state.limits.handshakes // _PER_HANDSHAKE))
-        # a thread per possible upload, started when needed, and some to refuse further uploads
         self._uploads = Workers(state.server_state.limits.uploads + _REFUSING, "barrage-upload")
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         return {
             f"{_SERVICE}/Handshake": self._handshake,
             f"{_SERVICE}/ListFlights": self._list_flights,
@@ -99,11 +102,14 @@ class FlightService:
         }
 
     def close(self) -> None:
-        """Let the threads go. What they still read has been cut off by then."""
+        """Stop the upload threads. Their calls were cut off before."""
         self._uploads.shutdown()
 
     async def _handshake(self, call: Call, session: Session) -> None:
-        """Flight's own log-in: credentials in the header or in the payload, a token in both."""
+        """Log a caller in by Flight's handshake.
+
+        Credentials are in the header or the payload of the request, and the token in both of the answer.
+        """
         header = call.metadata.get(AUTHORIZATION)
         credentials = parse_authorization(header) if header is not None else _from_payload(await self._payload(call))
         session.principal = await self._log_in(credentials, call.peer)
@@ -119,7 +125,10 @@ class FlightService:
         return session.token
 
     async def _payload(self, call: Call) -> bytes:
-        """The payload of a handshake without credentials in its headers: few at a time, within a time-out."""
+        """Read the payload of a handshake without credentials in its headers.
+
+        The number of such reads, and the time of each, is limited.
+        """
         limits = self._state.server_state.limits
         if self._handshakes.locked():
             raise LimitError(
@@ -161,7 +170,6 @@ class FlightService:
         request = await read_request(call, flight_pb2.Ticket)
         table = await self._state.resolve(session, request.ticket, Right.READ)
         note(table=table.name, step=table.version.step)
-        # as the table has it: Arrow clients read all of its types
         schema = await self._state.schema(table, ClientFamily.ARROW)
         await RawDownload(self._state, call, session, table, schema).run()
 
@@ -219,7 +227,7 @@ class FlightService:
                 await call.write(flight_pb2.Result(body=info.SerializeToString()).SerializeToString())
             return
         server_state, principal = self._state.server_state, session.principal
-        if action.type == OPERATE_ACTION:  # may take long, and is not done for a caller that has gone
+        if action.type == OPERATE_ACTION:  # may take long, and stops when the caller has disconnected
             body = await self._state.planned(partial(run_action, server_state, principal, action.type, action.body))
         else:
             body = await self._state.run(run_action, server_state, principal, action.type, action.body)
@@ -258,7 +266,7 @@ class FlightService:
 
 
 def _from_payload(payload: bytes) -> Credentials:
-    """Credentials of a handshake: Deephaven's wrapped ones, or those of the Flight endpoint."""
+    """The credentials in a handshake's payload, in Deephaven's or Flight's form."""
     try:
         wrapped = deephaven_pb2.WrappedAuthenticationRequest.FromString(payload)
     except DecodeError:

@@ -30,10 +30,10 @@ from barrage_server.wire.families import ClientFamily
 __all__ = ["GrpcEndpoint"]
 
 _OPTIONS: Final = (
-    # downloads are cut to what clients take
+    # downloads are cut to sizes that clients take
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
-    # calls that wait for the event loop: gRPC refuses some of them, of any client, beyond the first number
+    # calls that wait for the event loop: gRPC refuses some of them beyond the first number, and all beyond the second
     ("grpc.server.max_pending_requests", 4_000),
     ("grpc.server.max_pending_requests_hard_limit", 8_000),
     # tolerate frequent keep-alive pings
@@ -42,19 +42,20 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 _REFUSALS: Final = (CODES["UNAUTHENTICATED"], CODES["RESOURCE_EXHAUSTED"])
-"""How a call ends whose credentials are wrong, or not looked at."""
+"""Status codes of a call whose credentials are wrong, or were not checked."""
 _OURS: Final = ("/io.deephaven.", "/arrow.flight.")
 _VIEWPORT_HEADER: Final = "barrage-viewport"
 _NEWS_SECONDS: Final = 0.05
-# Seconds within which gRPC cancels a call whose connection broke.
+"""Seconds within which a broken connection shows after the client's last message."""
 _CANCELLED_SECONDS: Final = 10.0
+"""Seconds within which gRPC cancels a call whose connection broke."""
 
 
-def _tells_of_more_than_a_broken_call(record: logging.LogRecord) -> bool:
-    """Whether a record of gRPC's own is about anything else than a client that reset its call within an operation.
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Whether a record of gRPC's logger should be logged.
 
-    gRPC logs a traceback where the news of the reset comes after the operation has failed, and so a client could fill
-    the log.
+    gRPC logs a traceback for a client that resets its call within an operation, when the news of the reset comes after
+    the operation has failed. A client could fill the log that way, so such records are not logged.
     """
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not issubclass(kind, (grpc.aio.InternalError, asyncio.CancelledError))
@@ -64,8 +65,8 @@ class GrpcCall(Call):
     """A call that came over gRPC.
 
     Attributes:
-        is_broken: whether its connection broke within an operation: gRPC is about to cancel the call.
-        is_let_in: whether it has shown good credentials.
+        is_broken: whether the connection broke within an operation: gRPC is about to cancel the call.
+        is_let_in: whether the call has shown valid credentials.
 
     """
 
@@ -94,18 +95,18 @@ class GrpcCall(Call):
 
     @property
     def identity(self) -> str:
-        """The identity of the client's certificate, which TLS has checked; empty without one."""
+        """The identity of the client's verified certificate; empty without one."""
         identities = self._context.peer_identities() or ()
         return next((identity.decode("utf-8", "replace") for identity in identities), "")
 
     def let_in(self) -> None:
-        """The call has shown good credentials."""
+        """Note that the call has shown valid credentials."""
         self.is_let_in = True
         self._let_in(self.peer)
 
     @property
     def shows_credentials(self) -> bool:
-        """Whether it has credentials, good or not."""
+        """Whether the call has credentials, valid or not."""
         return AUTHORIZATION in self.metadata or bool(self.identity)
 
     async def read(self) -> bytes | None:
@@ -115,10 +116,10 @@ class GrpcCall(Call):
         return None if message is grpc.aio.EOF else message
 
     async def confirm_end(self) -> None:
-        """Return when the caller has half-closed; a broken connection ends the messages as well.
+        """Return when the caller has half-closed, not merely disconnected.
 
-        Sending fails on a stream that is broken, and the headers are to be sent anyway. Where they are sent already,
-        the news that the call is cancelled comes right after.
+        Sending fails on a broken stream, and the headers are to be sent anyway. If they are sent already, the news that
+        the call is cancelled follows at once.
         """
         if self._has_sent:
             await asyncio.sleep(_NEWS_SECONDS)
@@ -139,11 +140,10 @@ class GrpcCall(Call):
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Translate the errors that gRPC raises when the connection breaks within an operation.
+        """Translate gRPC's errors about a connection that breaks within an operation.
 
         Raises:
-            UnavailableError: instead of gRPC's own errors.
-
+            UnavailableError: in place of gRPC's own errors.
         """
         try:
             yield
@@ -161,8 +161,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         limits: those of the server.
         is_plain: whether all clients are plain Flight clients, rather than Deephaven's.
         let_in: called with the peer of each call with valid credentials.
-        strangers: returns what counts the others; ``None`` while no call needs credentials.
-
+        strangers: returns the counter of calls without credentials; ``None`` while no call needs any.
     """
 
     def __init__(
@@ -190,13 +189,18 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
     async def start(
         self, host: str, port: int, tls: tuple[bytes, bytes] | None, client_roots: bytes | None = None
     ) -> int:
-        """Listen, on a free port for 0; the port. With ``client_roots`` clients must present a certificate by these.
+        """Listen, and return the port.
+
+        Args:
+            host: address to listen on.
+            port: TCP port; 0 takes a free one.
+            tls: certificate chain and key, PEM; ``None`` for no TLS.
+            client_roots: certificates to trust for clients, PEM; each client must present one. ``None``: none need to.
 
         Raises:
             UnavailableError: the address cannot be listened on.
-
         """
-        logging.getLogger("grpc._cython.cygrpc").addFilter(_tells_of_more_than_a_broken_call)
+        logging.getLogger("grpc._cython.cygrpc").addFilter(_is_worth_logging)
         server = grpc.aio.server(options=(*_OPTIONS, *_bounds(self._limits)))
         server.add_generic_rpc_handlers((self,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._own)
@@ -231,13 +235,13 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         self._certificate = _certificate(tls, self._client_roots)
 
     async def stop(self, grace: float) -> None:
-        """Take no more calls; cut off those that do not end within ``grace`` seconds."""
+        """Take no more calls, and cut those that do not end within ``grace`` seconds."""
         if self._server is not None:
             await self._health.enter_graceful_shutdown()
             await self._server.stop(grace)
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """The handler of a call; gRPC asks for it."""
+        """The handler of a call, for gRPC."""
         method = str(details.method)
         if not method.startswith(_OURS):
             return self._own.find(method)
@@ -285,7 +289,10 @@ def call_handler(
     strangers: StrangerCalls | None = None,
     **about: Any,
 ) -> Callable[..., Awaitable[None]]:
-    """What gRPC calls for a call of ``method``; ``slow_client_seconds`` bounds each write."""
+    """The function that gRPC runs for each call of ``method``.
+
+    ``slow_client_seconds`` bounds each write.
+    """
 
     async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         if strangers is not None and strangers.has_ended(peer_name(str(context.peer()))):
@@ -301,8 +308,8 @@ def call_handler(
         finally:
             is_refused = status is None or status.code in _REFUSALS
             if strangers is not None and call.shows_credentials and is_refused and not call.is_let_in:
-                strangers.admit(call.peer)  # wrong ones, or reset before they were looked at
-        if call.is_broken:  # a status that gRPC fails to send it would log, with a traceback
+                strangers.admit(call.peer)  # wrong credentials, or a reset before they were checked
+        if call.is_broken:  # gRPC would log a traceback about a status that it cannot send
             await asyncio.sleep(_CANCELLED_SECONDS)
         if status != Status.OK:
             context.set_code(_CODES[status.code])
@@ -328,14 +335,17 @@ def _headers(metadata: Any) -> dict[str, str]:
 
 
 def _family(headers: Mapping[str, str]) -> ClientFamily:
-    """The client family: this project's client sends a dialect, and a Java client its user agent."""
+    """The client family by headers.
+
+    This project's client sends a dialect, and a Java client its user agent.
+    """
     if _VIEWPORT_HEADER in headers:
         return ClientFamily.ARROW
     return ClientFamily.JAVA if headers.get("user-agent", "").startswith("grpc-java") else ClientFamily.TICKING
 
 
 def _described() -> Any:
-    """The pool that reflection answers from: our own messages, and those of health and reflection."""
+    """The pool that reflection answers from, with all message types served."""
     pool = own_pool.Default()
     for module in (health_pb2, reflection_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)

@@ -21,19 +21,19 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _MOST_BYTES: Final = 64 << 10
-"""Bytes of a request: a few names."""
+"""Most bytes of a request, which has a few names."""
 
 
 class GrpcServices:
-    """The handlers of generated services. To the functions that add those to a server, this is one.
+    """The handlers of gRPC's generated services, guarded.
 
-    They need no credentials, and so are few at a time.
+    The functions that add generated services to a server take this object in place of a server. The services need no
+    credentials, so the number of their calls is limited.
 
     Args:
         most: calls at a time; further ones are refused.
         seconds: seconds that a caller has to send a request.
-        strangers: returns what counts calls of callers without credentials; ``None`` while no call needs any.
-
+        strangers: returns the counter of calls without credentials; ``None`` while no call needs any.
     """
 
     def __init__(self, most: int, seconds: float, strangers: Callable[[], StrangerCalls | None] = lambda: None) -> None:
@@ -44,7 +44,7 @@ class GrpcServices:
         self._open = 0
 
     def add_generic_rpc_handlers(self, _handlers: object) -> None:
-        """Take the handlers of one service as a group; they come one by one, too."""
+        """Ignore the handlers of a service as a group; they come one by one, too."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Handler]) -> None:
         """Take the handlers of one service, by method."""
@@ -64,7 +64,7 @@ class GrpcServices:
         return grpc.stream_stream_rpc_method_handler(run)
 
     async def _admit(self, context: Context) -> None:
-        """Count the call, and abort it when there were too many."""
+        """Count the call, and abort it when there were too many from its address."""
         strangers = self._strangers()
         if strangers is None:
             return
@@ -92,7 +92,7 @@ async def _run(handler: Any, context: Context, seconds: float) -> None:
     parse: Callable[[bytes], Any] = handler.request_deserializer
 
     async def read() -> Any:
-        """The next request; None when there is no more."""
+        """The next request; None after the last one."""
         try:
             message = await asyncio.wait_for(context.read(), seconds)
         except TimeoutError:

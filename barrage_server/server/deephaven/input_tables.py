@@ -26,13 +26,13 @@ _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
 
 
 class InputTableService:
-    """Rows into tables that take them, from a table that the client has uploaded."""
+    """Adds and deletes rows of input tables, from tables that clients uploaded."""
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         service = f"{_PACKAGE}.InputTableService"
         return {
             f"{service}/AddTableToInputTable": unary(proto.AddTableRequest, self._add),
@@ -57,7 +57,7 @@ class InputTableService:
             f"One call may carry {limit:,} bytes of rows (put_bytes), and '{rows_of.name}' has more. Send them "
             f"in parts."
         )
-        # a few bytes of request name as many rows as there are, of the table itself as well
+        # a short request can name any number of rows, also those of the table itself
         is_part = isinstance(rows_of, RestrictedTable)
         if not is_part and rows_of.nbytes > limit:
             raise too_many
@@ -66,7 +66,7 @@ class InputTableService:
             batches, size = [], 0
             for batch in rows.batches():
                 size += batch.nbytes
-                if is_part and size > limit:  # its storage has hidden rows, too
+                if is_part and size > limit:  # ``nbytes`` of a part counts hidden rows, too
                     raise too_many
                 batches.append(batch)
             apply_rows(table, mode, rows.schema, batches)
@@ -77,7 +77,10 @@ class InputTableService:
 def make_input_table(
     catalog: Catalog, name: str, request: proto.CreateInputTableRequest, source: pa.Schema | None
 ) -> SourceTable:
-    """The input table that a request describes: of the schema of another table, or of its own."""
+    """Make the input table of a request.
+
+    Its schema is ``source``, the schema of another table, or without one the request's own.
+    """
     schema = source
     if schema is None:
         try:

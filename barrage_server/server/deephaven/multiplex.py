@@ -1,18 +1,19 @@
-"""Frames of ``grpc-websockets-multiplex``: many gRPC streams in one websocket, as used by Deephaven's JavaScript API.
+"""Frames of ``grpc-websockets-multiplex``: many gRPC streams in one websocket.
 
-Pure: frames to events, and answers to frames. A websocket carries binary frames that begin with the number of a stream
-(int32, big-endian). What follows, from the client (read off dh-core.js 42.7, and deephaven-core's
-``MultiplexedWebsocketTransport``):
+Deephaven's JavaScript API uses it. This module is pure: frames to events, and answers to frames. A websocket carries
+binary frames that begin with the number of a stream (int32, big-endian). Then follows, from the client (read off
+dh-core.js 42.7, and deephaven-core's ``MultiplexedWebsocketTransport``):
 
-- first the request's headers, as lines ``name: value`` that end in CR LF, with the method in ``grpc-websockets-path``;
-- then a zero byte and a piece of the grpc-web stream each: a message is a zero byte, its length (uint32, big-endian)
-  and its bytes, and may be cut anywhere, or share a frame with others;
-- last, with the highest bit of the stream's number set, a byte 1: the client sends no more. It has no other way to
-  cancel a call, so that for a subscription this means the end.
+- in the first frame the request's headers, as lines ``name: value`` that end in CR LF, with the method in
+  ``grpc-websockets-path``;
+- in further frames a zero byte and a piece of the grpc-web stream. A message is a zero byte, its length (uint32,
+  big-endian) and its bytes, and may be cut anywhere, or share a frame with others;
+- in the last frame, with the highest bit of the stream's number set, a byte 1: the client sends no more. It has no
+  other way to cancel a call, so that this ends a subscription.
 
-And from the server: grpc-web frames with no byte before them. The headers come first, in a frame of their own (flag
-0x80), then messages, then the trailers (flag 0x80 as well), with the highest bit of the stream's number set. The stream
-number 0x7fffffff alone announces the end of the server; the client answers with the end of that stream.
+The server sends grpc-web frames with no byte before them: the headers, in a frame of their own (flag 0x80), then
+messages, then the trailers (flag 0x80 as well), with the highest bit of the stream's number set. The stream number
+0x7fffffff alone announces the end of the server; the client answers with the end of that stream.
 """
 
 from __future__ import annotations
@@ -54,17 +55,23 @@ _TEXT_FLAG: Final = 0x80
 _MORE, _FINISH = 0, 1
 # Header names begin with a visible character; a lower byte is the kind of the frame.
 _FIRST_OF_TEXT: Final = 0x21
-# gRPC has the text of a status percent-encoded. dh-core.js 42.7 throws where it would have to decode it, and the call
-# then never ends for its caller; at a colon or line feed it cuts the text. So no text is sent that needs encoding.
+# gRPC percent-encodes the text of a status. dh-core.js 42.7 throws on encoded text, and the call then never ends for
+# its caller; it cuts the text at a colon or line feed. So no text is sent that needs encoding.
 _READABLE: Final = str.maketrans({":": ".", "%": " percent", "~": "-", "\n": " ", "\r": " ", "\t": " "})
 
 GO_AWAY: Final = _STREAM.pack(_GO_AWAY_STREAM)
-"""The frame that tells a client to open no more streams here."""
+"""The frame that tells a client to open no more streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOpened:
-    """A call has begun: its full method name with a leading slash, and its headers by lower-case name."""
+    """A call has begun.
+
+    Attributes:
+        stream: number of the stream.
+        method: full method name with a leading slash.
+        headers: headers by lower-case name.
+    """
 
     stream: int
     method: str
@@ -88,7 +95,10 @@ class HalfClosed:
 
 @dataclass(frozen=True, slots=True)
 class StreamBroken:
-    """The client sent invalid or forbidden bytes on this stream; other streams are not affected."""
+    """The client sent invalid or forbidden bytes on this stream.
+
+    Other streams are not affected.
+    """
 
     stream: int
     error: BarrageError
@@ -111,7 +121,7 @@ class Demultiplexer:
         streams: streams open at a time.
 
     Attributes:
-        message_bytes: may be raised later.
+        message_bytes: as above; may be raised later.
 
     """
 
@@ -125,12 +135,12 @@ class Demultiplexer:
 
     @property
     def open(self) -> frozenset[int]:
-        """The streams on which the client may send."""
+        """The numbers of the streams on which the client may send."""
         return frozenset(self._open)
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes kept of messages that have begun and not ended."""
+        """Bytes kept of incomplete messages."""
         return self._pending
 
     def receive(self, frame: bytes) -> list[Event]:
@@ -162,7 +172,7 @@ class Demultiplexer:
         return self._ended(stream) if ends else self._messages(stream, memoryview(frame)[_STREAM.size + 1 :])
 
     def forget(self, stream: int) -> None:
-        """Ignore what else comes on a stream, because the server has ended it. Fine when it is not open."""
+        """Ignore further frames of a stream that the server has ended, if it is open."""
         self._pending -= len(self._open.pop(stream, b""))
 
     def _opened(self, stream: int, frame: bytes) -> Event:
@@ -239,7 +249,7 @@ def message_frame(stream: int, message: bytes) -> bytes:
 
 
 def trailers_frame(stream: int, status: Status) -> bytes:
-    """How the call ended; the last frame of every answer."""
+    """The status of the call; the last frame of every answer."""
     trailers = [("grpc-status", str(status.code))]
     if status.text:
         trailers.append(("grpc-message", _readable(status.text)))
@@ -247,7 +257,10 @@ def trailers_frame(stream: int, status: Status) -> bytes:
 
 
 def _readable(text: str) -> str:
-    """``text`` in the characters that every version of the API shows: printable ASCII but for ``:``, ``%``, ``~``."""
+    """Reduce ``text`` to characters that every version of the API shows.
+
+    These are printable ASCII, except ``:``, ``%`` and ``~``.
+    """
     plain = unicodedata.normalize("NFKD", text.replace(": ", " - ")).translate(_READABLE)
     kept = "".join(character for character in plain if not unicodedata.combining(character))
     return "".join(character if " " <= character < "~" else "?" for character in kept)

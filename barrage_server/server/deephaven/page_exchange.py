@@ -1,4 +1,7 @@
-"""A page over plain gRPC: the endpoint's event loop reads and writes, that of the pages does the rest."""
+"""A page over plain gRPC.
+
+The endpoint's event loop reads and writes; the event loop of the pages does the rest.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,14 @@ Result = TypeVar("Result")
 
 
 class RawPageExchange(OpenStream):
-    """One page. To be made on the event loop of the endpoint.
+    """One page. Made on the event loop of the endpoint.
 
     Args:
         state: the endpoint's state.
         call: the call.
         session: the caller's session.
-        service: what all pages share.
-        first: the app_metadata of the message that has opened it; empty for none.
-
+        service: the state that all pages share.
+        first: the app_metadata of the message that opened the page; empty for none.
     """
 
     kind = "page"
@@ -74,7 +76,7 @@ class RawPageExchange(OpenStream):
             finally:
                 reading.cancel()
                 over.cancel()
-                # not waited for in a call that is cancelled: the streams of the page leave by themselves
+                # a cancelled call does not wait for it: the streams of the page leave by themselves
                 leaving = self._service.call(self._leave(channel))
             await asyncio.wrap_future(leaving)
             async with self._writing:  # a message is sent completely: gRPC takes no status meanwhile
@@ -96,7 +98,7 @@ class RawPageExchange(OpenStream):
                     await self._there(channel.put(error))
                 elif parts.app_metadata:
                     await self._put(channel, parts.app_metadata)
-        except BarrageError as error:  # of a connection that broke, or of nonsense
+        except BarrageError as error:  # the connection broke, or the message is invalid
             await self._there(channel.put(error))
             await self._over.wait()
 
@@ -108,7 +110,7 @@ class RawPageExchange(OpenStream):
         await self._there(channel.put(message))
 
     async def _there(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The result of ``work`` on the event loop of the pages."""
+        """Run ``work`` on the event loop of the pages, and return its result."""
         return await asyncio.wrap_future(self._service.call(work))
 
     async def _send(self, messages: Sequence[bytes]) -> None:
@@ -123,7 +125,7 @@ class RawPageExchange(OpenStream):
     ) -> None:
         if not outcome.set_running_or_notify_cancel():
             return
-        if self._is_gone:  # what the endpoint begins then it would not end
+        if self._is_gone:  # nothing would cancel the new task
             outcome.set_exception(ChannelClosedError())
             return
         task = self._loop.create_task(make())
@@ -184,11 +186,12 @@ class RawPageExchange(OpenStream):
     async def _at_endpoint(
         self, make: Callable[[], Coroutine[Any, Any, Result]], outcome: concurrent.futures.Future[Result]
     ) -> Result:
-        """Await what ``make`` gives on the endpoint's event loop; its result is put into ``outcome``.
+        """Run ``make()`` on the endpoint's event loop, and return its result.
+
+        ``outcome`` gets the result as well.
 
         Raises:
             ChannelClosedError: the call has ended.
-
         """
         try:
             self._loop.call_soon_threadsafe(self._start, make, outcome)
@@ -205,15 +208,15 @@ class RawPageExchange(OpenStream):
     # On any thread.
 
     def needs(self) -> Sequence[Need]:
-        """Nothing: the streams of the page say for themselves."""
+        """No rights: the streams of the page have their own."""
         return ()
 
     def cut(self) -> bool:
-        """Whether the call was ended: gRPC cannot do so while the client takes nothing."""
+        """Whether the call was ended: gRPC cannot end it while the client takes nothing."""
         return False
 
     def end(self, error: BarrageError) -> None:
-        """Tell the page why it ends."""
+        """End the page with that reason."""
         with suppress(RuntimeError):  # the loop has ended
             self._service.loop.call_soon_threadsafe(self._end, error)
 

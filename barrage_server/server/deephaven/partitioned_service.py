@@ -23,7 +23,7 @@ __all__ = ["PartitionedTableService"]
 
 _SERVICE: Final = "/io.deephaven.proto.backplane.grpc.PartitionedTableService"
 _COLUMN: Final = "__CONSTITUENT__"
-"""The column of constituents, as it is called on a Deephaven server."""
+"""The name of the column of constituents on a Deephaven server."""
 
 Creation: TypeAlias = proto.ExportedTableCreationResponse
 Compute: TypeAlias = Callable[..., Table]
@@ -39,7 +39,7 @@ class PartitionedTableService:
         self._state = state
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         return {
             f"{_SERVICE}/PartitionBy": unary(partitionedtable_pb2.PartitionByRequest, self._partition_by),
             f"{_SERVICE}/Merge": unary(partitionedtable_pb2.MergeRequest, self._merge),
@@ -105,9 +105,13 @@ class PartitionedTableService:
         return await self._state.creation(request.result_id.ticket, table, call.family)
 
     async def _constituents(self, session: Session, ticket: proto.Ticket, awaiting: int) -> Constituents:
-        """What the partitioned table of a ticket stands for. InvalidRequestError when it is none."""
+        """The constituents behind the ticket of a partitioned table.
+
+        Raises:
+            InvalidRequestError: the ticket is of another table.
+        """
         table = await self._state.resolve(session, ticket.ticket, awaiting=awaiting)
-        # of a table that the process serves, callers see the cells and not what these stand for
+        # a served table shows the cells of constituents, and not the rows behind them
         found = list(constituents_of(table).values()) if table in self._state.private else []
         if len(found) != 1:
             raise InvalidRequestError(
@@ -117,7 +121,7 @@ class PartitionedTableService:
         return found[0]
 
     async def _computed(self, session: Session, work: Callable[[Compute], Table]) -> Table:
-        """What ``work`` makes, on a thread, of operations on tables that the caller was given."""
+        """Run ``work`` on a thread, with a function that computes operations."""
         results, principal = self._state.server_state.results, session.principal
         return await self._state.planned(
             lambda is_gone: work(lambda operation, *tables: results.compute(principal, operation, tables, is_gone))

@@ -1,4 +1,4 @@
-"""Runs the calls of plain Arrow Flight clients: no sessions, a token in each call."""
+"""The calls of plain Arrow Flight clients: no sessions, and a token in each call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BEARER: Final = "bearer"
 
 
 class PlainService(DeephavenService):
-    """The calls of Arrow Flight with the log-in of :class:`~barrage_server.server.flight_endpoint.FlightEndpoint`.
+    """The calls of Arrow Flight, with the log-in of the Flight endpoint.
 
     Basic credentials and the handshake are answered with a signed bearer token, which the server does not keep.
 
@@ -35,7 +35,6 @@ class PlainService(DeephavenService):
         state: the state of the endpoint.
         signer: makes and checks the tokens.
         location: returns the URI in listings.
-
     """
 
     def __init__(self, state: EndpointState, signer: TokenSigner, location: Callable[[], str]) -> None:
@@ -45,7 +44,7 @@ class PlainService(DeephavenService):
         super().__init__(state, self._flight)
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the upload threads."""
         self._flight.close()
 
     def unknown_text(self, call: Call) -> str:
@@ -53,11 +52,11 @@ class PlainService(DeephavenService):
         return f"There is no {call.method.strip('/')} here: this port serves Arrow Flight."
 
     def answer_token(self, session: Session, *, is_new: bool) -> str | None:
-        """A token for a caller that came with something else."""
+        """A token for a caller that came with other credentials; None for others."""
         return self._issue(session) if is_new else None
 
     async def session(self, call: Call) -> tuple[Session, bool]:
-        """What the call's own credentials give, for as long as it lasts; and whether they earn a token."""
+        """A session for the length of the call, and whether to answer with a token."""
         sessions = self._state.sessions
         if call.method == HANDSHAKE:
             return sessions.guest(UNAUTHENTICATED, is_plain=True), False

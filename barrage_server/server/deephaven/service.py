@@ -1,4 +1,4 @@
-"""Runs the calls of Deephaven clients: finds the session, hands over to the service, and turns errors into a status."""
+"""Runs the calls of Deephaven clients, from the session to the status."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ AUTHORIZATION: Final = "authorization"
 _BEARER: Final = "bearer"
 HANDSHAKE: Final = "/arrow.flight.protocol.FlightService/Handshake"
 _ACTION: Final = "/arrow.flight.protocol.FlightService/DoAction"
-# Calls that need no credentials: what they answer is not a secret, or they carry credentials themselves.
+# Calls that need no credentials: their answer is no secret, or their messages carry credentials.
 _OPEN: Final = frozenset(
     {
         "/io.deephaven.proto.backplane.grpc.ConfigService/GetAuthenticationConstants",
         HANDSHAKE,
     }
 )
-# Calls that open a session for a caller with credentials and without a session. For any other call the session lasts as
-# long as the call, so that a client that does not keep it leaves nothing behind.
+# Calls that open a session for a caller with credentials and without a session. Any other call gets a session that ends
+# with the call, so that a client that does not keep its token leaves nothing behind.
 _OPENING: Final = frozenset(
     {
         "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants",
@@ -60,11 +60,11 @@ _OPENING: Final = frozenset(
 )
 # The first call of a Java client for a table.
 _BEGINNING: Final = _OPENING | {"/io.deephaven.proto.backplane.grpc.TableService/Batch"}
-# Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
+# Deephaven's Java client disconnects as soon as it has sent this, perhaps before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
 
 _ENVELOPE_BYTES: Final = 1024
-"""Bytes of a request around what it carries: an action's body and a ticket's plan have bounds of their own."""
+"""Bytes of a request around its content: an action's body and a ticket's plan have bounds of their own."""
 
 Request = TypeVar("Request", bound=Message)
 
@@ -73,16 +73,17 @@ class Service(Protocol):
     """A group of calls."""
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
 
 
 class DeephavenService:
-    """All calls of the endpoint; a :data:`~barrage_server.server.deephaven.call.Service`.
+    """All calls of the endpoint, by method name.
+
+    It is a :data:`~barrage_server.server.deephaven.call.Service`.
 
     Args:
         state: the state of the endpoint.
         services: the groups of calls.
-
     """
 
     def __init__(self, state: EndpointState, *services: Service) -> None:
@@ -152,7 +153,7 @@ class DeephavenService:
         return RequestBound(limits.call_bytes, "call_bytes")
 
     async def _bounded(self, handler: Handler, call: Call, session: Session) -> None:
-        """A call that needs no credentials: few at a time, and not for long."""
+        """Run a call that needs no credentials. Their number and time are limited."""
         limits = self._state.server_state.limits
         if self._open_calls >= limits.handshakes:
             raise LimitError(
@@ -177,13 +178,17 @@ class DeephavenService:
         )
 
     def answer_token(self, session: Session, *, is_new: bool) -> str | None:
-        """The token for the headers of an answer; None for none."""
+        """The token for the headers of an answer; None without one."""
         if session.token and (is_new or self._state.sessions.find(session.token) is session):
             return session.token
         return None
 
     async def session(self, call: Call) -> tuple[Session, bool]:
-        """The caller's session, and whether it was opened by this call. AuthenticationError when there is none."""
+        """The caller's session, and whether this call opened it.
+
+        Raises:
+            AuthenticationError: credentials are missing or wrong, or the session has ended.
+        """
         sessions = self._state.sessions
         header = call.metadata.get(AUTHORIZATION)
         if call.method in _OPEN and (header is None or call.method == HANDSHAKE):
@@ -196,8 +201,8 @@ class DeephavenService:
             if session is not None:
                 return session, False
             if is_open:
-                # A Deephaven server keeps the session for its URIs without end. It cannot log in again, and would be
-                # locked out when this server restarts; without required credentials it gets another session.
+                # A Deephaven server keeps the session of its URIs forever, and cannot log in again. It would be locked
+                # out when this server restarts; where no credentials are required, it gets another session.
                 opens = call.family is ClientFamily.JAVA and call.method in _BEGINNING
                 if not opens:
                     raise AuthenticationError("This session is not known, or it has ended. Log in again.")
@@ -210,7 +215,11 @@ class DeephavenService:
 
 
 def shown_credentials(call: Call, header: str | None, *, lenient: bool) -> Credentials:
-    """The credentials of a call: those in its header, else its certificate. AuthenticationError when it is damaged."""
+    """The credentials of a call: those in its header, else its certificate.
+
+    Raises:
+        AuthenticationError: the header is damaged.
+    """
     if header is None and call.identity:
         return Credentials(CERTIFICATE, call.identity, call.identity)
     return parse_authorization(header, lenient=lenient)

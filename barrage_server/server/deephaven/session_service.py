@@ -17,19 +17,19 @@ from barrage_server.wire.tickets import ExportTicket, SharedTicket, parse_ticket
 __all__ = ["ConfigService", "SessionService"]
 
 _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
-# What Deephaven's log-in page asks for: names of the classes that check credentials there.
+# Names of Deephaven's classes that check credentials: its log-in page chooses by them.
 _ANONYMOUS: Final = "io.deephaven.auth.AnonymousAuthenticationHandler"
 _PRE_SHARED: Final = "io.deephaven.authentication.psk.PskAuthenticationHandler"
 
 
 class ConfigService:
-    """The first call of clients, repeated to keep their session alive."""
+    """Log-in: the first call of clients, repeated to keep their session alive."""
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         return {
             f"{_PACKAGE}.ConfigService/GetAuthenticationConstants": self._authentication,
             f"{_PACKAGE}.ConfigService/GetConfigurationConstants": unary(
@@ -38,7 +38,10 @@ class ConfigService:
         }
 
     async def _authentication(self, call: Call, _session: Session) -> None:
-        """The available log-ins. The request is empty, is not read, and needs no credentials."""
+        """The available log-ins.
+
+        The request is empty, is not read, and needs no credentials.
+        """
         handlers = _ANONYMOUS if self._state.authentication.is_open else _PRE_SHARED
         values = {"AuthHandlers": proto.ConfigValue(string_value=handlers)}
         await call.write(proto.AuthenticationConstantsResponse(config_values=values).SerializeToString())
@@ -56,7 +59,7 @@ class SessionService:
         self._state = state
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         service = f"{_PACKAGE}.SessionService"
         return {
             f"{service}/NewSession": unary(proto.HandshakeRequest, self._new),
@@ -85,7 +88,7 @@ class SessionService:
 
     async def _release(self, _call: Call, session: Session, request: proto.ReleaseRequest) -> proto.ReleaseResponse:
         ticket = parse_ticket(request.id.ticket)
-        if isinstance(ticket, ExportTicket):  # what is shared or in the scope is not this client's to release
+        if isinstance(ticket, ExportTicket):  # shared tickets and the scope are not this client's to release
             session.exports.release(ticket.number)
             for command in session.consoles.pop(ticket.number, ()):
                 if self._state.console is not None:

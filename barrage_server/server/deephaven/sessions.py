@@ -1,7 +1,7 @@
 """Sessions of Deephaven clients: their users, exports and ends.
 
-Used on the endpoint's event loop. Calls keep a session alive; one without calls for its time ends, with its exports and
-open calls. A vanished client leaves nothing else.
+Used on the endpoint's event loop. Calls keep a session alive. A session without calls for its time ends, with its
+exports and open calls, so that a vanished client leaves nothing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Sessions:
         per_caller: most sessions of one caller.
         clock: a monotonic clock, in seconds.
         ended: called with each session that has ended.
-        holds: whether the credentials of a principal are still valid.
+        holds: tells whether the credentials of a principal are still valid.
 
     """
 
@@ -107,7 +107,7 @@ class Sessions:
         return self._counts.total
 
     def guest(self, principal: Principal, *, is_plain: bool = False) -> Session:
-        """A session for the length of one call: of a client that shows its credentials each time."""
+        """A session for one call of a client that shows its credentials each time."""
         exports = Exports(self._exports, may_come=False, counts=self._counts)
         session = Session(principal, self._clock() + self.seconds, exports, is_plain=is_plain)
         self._guests.add(session)
@@ -137,7 +137,10 @@ class Sessions:
         self._sessions[session.token] = session
 
     def find(self, token: str) -> Session | None:
-        """The session with that token, which lives on from now; ``None`` when there is none, or it has run out."""
+        """The session with that token; ``None`` without one that is valid.
+
+        Its time starts anew.
+        """
         session = self._sessions.get(token)
         if session is None:
             return None
@@ -164,15 +167,15 @@ class Sessions:
                 self.close(session)
 
     def end_invalid(self) -> None:
-        """End the sessions, and the calls without one, whose credentials have expired or were revoked.
+        """End the sessions and calls whose credentials expired or were revoked.
 
-        A call that is about to show some, such as a handshake, has time limits of its own.
+        Calls that have shown none yet, such as a handshake, have time limits of their own.
         """
         for session in (*self._sessions.values(), *self._guests):
             if session.principal is not UNAUTHENTICATED and not self._holds(session.principal):
                 self.close(session)
 
     def close_all(self) -> None:
-        """End all of them."""
+        """End all sessions."""
         for session in tuple(self._sessions.values()):
             self.close(session)

@@ -53,17 +53,18 @@ Result = TypeVar("Result")
 _WORKERS: Final = 32
 """Threads for calls that would block the event loop."""
 _LIGHT_COLUMNS: Final = 256
+"""Most columns of a table whose schema the event loop may encode."""
 _PLAN_THREADS: Final = 8
 """Threads that compute tables for clients."""
 _HEAVY_THREADS: Final = 2
-"""Threads for requests that take long by their size. Few: they take turns, and the others are left for short calls."""
+"""Threads for long requests. They are few, so that short calls find other threads free."""
 _NOTHING_SHARED: Final = (
     "Nothing is shared under this ticket. Its publisher must have published it, and still be there."
 )
 
 
 class EndpointState:
-    """Sessions, and the tables they can name.
+    """Sessions, and the tables that they can name.
 
     Args:
         server_state: the server's state.
@@ -76,7 +77,6 @@ class EndpointState:
         stopping: set when the endpoint is about to close.
         heavy: threads for long requests, for which the event loop must not wait.
         plans: threads for the computation of tables.
-
     """
 
     def __init__(self, server_state: ServerState) -> None:
@@ -107,15 +107,14 @@ class EndpointState:
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
     ) -> Result:
-        """``function(*args, **keywords)``, called on a thread."""
+        """Call a function on a thread, and return its result."""
         return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
 
     async def planned(self, work: Callable[[Callable[[], bool]], Result]) -> Result:
-        """``work(is_gone)``, called on a thread that is kept for what clients have computed.
+        """Compute tables on a thread by ``work(is_gone)``, and return its result.
 
         Args:
-            work: is told whether the call was cancelled, so that what is left of it need not be done.
-
+            work: its argument tells whether the call was cancelled, so that the rest need not be done.
         """
         gone = threading.Event()
         try:
@@ -139,14 +138,14 @@ class EndpointState:
     async def aside(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
     ) -> Result:
-        """The same, on one of the threads that are kept for requests that take long by their size."""
+        """Call a function on one of the threads for long requests."""
         return await asyncio.wrap_future(self.heavy.submit(function, *args, **keywords))
 
     async def resolve(self, session: Session, ticket: bytes, *rights: Right, awaiting: int | None = None) -> Table:
-        """The table of a ticket, for what needs these rights; waits for a pending export.
+        """The table of a ticket, for a caller with these rights, when it is exported.
 
-        A plain Flight client has no tickets but names, results of plans, and plans. ``awaiting`` is the number of the
-        export that is made from the table, if there is one.
+        The tickets of a plain Flight client are names, results of plans, and plans. ``awaiting`` is the number of the
+        export that is made from the table, if any.
 
         Raises:
             InvalidRequestError: the ticket is invalid, or names an unknown export.
@@ -162,7 +161,7 @@ class EndpointState:
         return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket, awaiting=awaiting)
 
     async def computed(self, session: Session, ticket: ResultTicket | PlanTicket) -> Table:
-        """The table of a ticket that stands for a result. Raises what :func:`computed_table` does."""
+        """The table of the ticket of a result. Raises what :func:`computed_table` does."""
         return await self.planned(partial(computed_table, self.server_state, session.principal, ticket))
 
     async def resolve_path(self, session: Session, path: Sequence[str | bytes], *rights: Right) -> Table:
@@ -174,7 +173,7 @@ class EndpointState:
     async def resolve_parsed(
         self, session: Session, parsed: SessionTicket, *rights: Right, ticket: bytes = b"", awaiting: int | None = None
     ) -> Table:
-        """The same, for a ticket that has been parsed. Raises what :meth:`resolve` does."""
+        """The table of a parsed ticket. Arguments and errors are as for :meth:`resolve`."""
         access, principal = self.server_state.access, session.principal
         is_quick = not access.restricts
         match parsed:
@@ -193,7 +192,7 @@ class EndpointState:
                 found = self.server_state.catalog.find(name) if published is None else source_of(published[1])
                 if found is not None and access.rights(principal, name):
                     access.check(principal, name, *rights)
-                    # what this caller sees of it, and not what its publisher does
+                    # the part that this caller may see, not the publisher's
                     seen = access.part(principal, found) if is_quick else await self.run(access.part, principal, found)
                     if seen is not None:
                         return seen
@@ -221,12 +220,8 @@ class EndpointState:
         """Give a table the export ticket that a client has chosen."""
         session.exports.define(exported_number(ticket), table)
 
-    def is_static(self, table: Table) -> bool:
-        """Whether a table never changes."""
-        return not table.is_refreshing
-
     def is_light(self, table: Table) -> bool:
-        """Whether what takes time by the columns of a table takes little: then the event loop may do it."""
+        """Whether a table has few columns, so that the event loop may encode its schema."""
         light = self._light.get(table)
         if light is None:
             light = self._light[table] = has_at_most(table.schema, _LIGHT_COLUMNS, 10 * _LIGHT_COLUMNS)
@@ -237,14 +232,14 @@ class EndpointState:
         return await self._by_columns(table, lambda: self._schema(table, family))
 
     async def schema_bytes(self, table: Table, family: ClientFamily) -> bytes:
-        """The same, as an encapsulated IPC message."""
+        """The schema for a client of this family, as an encapsulated IPC message."""
         return await self._by_columns(table, lambda: self._schema(table, family).serialize().to_pybytes())
 
     def _schema(self, table: Table, family: ClientFamily) -> pa.Schema:
         return self.server_state.followers.feed(table, family).schema
 
     async def _by_columns(self, table: Table, work: Callable[[], Result]) -> Result:
-        return work() if self.is_light(table) else await asyncio.wrap_future(self.heavy.submit(work))
+        return work() if self.is_light(table) else await self.aside(work)
 
     async def creation(self, ticket: bytes, table: Table, family: ClientFamily) -> proto.ExportedTableCreationResponse:
         """The description of the table of ``ticket`` for a client."""
@@ -252,12 +247,15 @@ class EndpointState:
             result_id=proto.TableReference(ticket=proto.Ticket(ticket=ticket)),
             success=True,
             schema_header=await self.schema_bytes(table, family),
-            is_static=self.is_static(table),
+            is_static=not table.is_refreshing,
             size=table.version.size,
         )
 
     def configuration(self) -> Mapping[str, proto.ConfigValue]:
-        """The configuration that clients get at log-in (deephaven-core's configuration constants)."""
+        """The configuration that clients get at log-in.
+
+        The names are deephaven-core's configuration constants.
+        """
         milliseconds = int(self.server_state.limits.session_seconds * 1000)
         values = {
             "http.session.durationMs": str(milliseconds),
@@ -279,7 +277,11 @@ def _console(server_state: ServerState, names: BoundNames) -> Console:
 
 
 def exported_number(ticket: bytes) -> int:
-    """The number of an export ticket; InvalidRequestError for any other."""
+    """The number of an export ticket.
+
+    Raises:
+        InvalidRequestError: it is another ticket.
+    """
     parsed = parse_ticket(ticket)
     if not isinstance(parsed, ExportTicket):
         raise InvalidRequestError("A result needs an export ticket: 'e' and a number of four bytes.")

@@ -38,23 +38,23 @@ _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
 _SIZES_SECONDS: Final = 0.2
 """Least seconds between two reports of the sizes of exports to a client."""
 _SCAN_SHARE: Final = 9
-"""The time of a look at the exports of a session, multiplied, that passes before that at another one's."""
+"""Pause after a scan of a session's exports, in multiples of the time of the scan."""
 
 Creation: TypeAlias = proto.ExportedTableCreationResponse
 Operation: TypeAlias = table_pb2.BatchTableRequest.Operation
 Results: TypeAlias = Sequence[Table | BarrageError]
-"""Of the operations of a batch so far: tables, and the errors of those that failed."""
+"""The tables of a batch's operations so far, and errors in place of those that failed."""
 
 
 class TableService:
-    """Gives tables export tickets, describes them, and computes tables from them."""
+    """Exports, describes and computes tables."""
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
         self._scans: Final = asyncio.Lock()
 
     def methods(self) -> Methods:
-        """Its handlers."""
+        """The handlers by method name."""
         service = f"{_PACKAGE}.TableService"
         computing = {f"{service}/{name}": self._unary(kind, request) for name, (kind, request) in CALLS.items()}
         return computing | {
@@ -79,9 +79,9 @@ class TableService:
         return await self._state.creation(ticket, table, call.family)
 
     async def _batch(self, call: Call, session: Session) -> None:
-        """Operations in order; each may refer to the result of one before it, and fails for itself.
+        """Run operations in order, each of which may use the results of earlier ones.
 
-        The call ends with the error of the first one that failed.
+        An operation fails alone. The call ends with the error of the first one that failed.
         """
         request = await read_request(call, table_pb2.BatchTableRequest)
         most = self._state.server_state.limits.batch_operations
@@ -89,7 +89,7 @@ class TableService:
             raise LimitError(f"A batch has at most {most:,} operations (batch_operations), not {len(request.ops):,}.")
         results: list[Table | BarrageError] = []
         for operation in request.ops:
-            await asyncio.sleep(0)  # other clients have their turns between two of them
+            await asyncio.sleep(0)  # other clients have their turns between operations
             ticket = b""
             try:
                 ticket = _result_of(operation)
@@ -113,7 +113,7 @@ class TableService:
         return await self._made(session, None, kind, request, results)
 
     async def _tell(self, call: Call, ticket: bytes, results: Results) -> None:
-        """Tell the client what has become of the last operation, if it has a name for it, or has to know."""
+        """Tell the client the result of the last operation, if it failed or has a ticket."""
         last = results[-1]
         if isinstance(last, BarrageError):
             reference = proto.TableReference(batch_offset=len(results) - 1)
@@ -126,7 +126,7 @@ class TableService:
             await call.write(creation.SerializeToString())
 
     async def _exported(self, session: Session, number: int, kind: str, request: Any, results: Results) -> Table:
-        """The result of an operation, as the export of that number."""
+        """Compute the result of an operation as the export of that number."""
         return await session.exports.make(number, lambda: self._made(session, number, kind, request, results))
 
     async def _made(self, session: Session, number: int | None, kind: str, request: Any, results: Results) -> Table:
@@ -134,7 +134,7 @@ class TableService:
             case "create_input_table":
                 return await self._input_table(session, number, request, results)
             case "fetch_table" | "apply_preview_columns":
-                # columns are previewed, where they have to be, in the subscription's own options
+                # the options of subscriptions decide on previews of columns
                 return await self._table(session, number, request.source_id, results)
         wanted = await self._state.aside(planned, kind, request)
         inputs = [await self._table(session, number, reference, results) for reference in wanted.inputs]
@@ -170,7 +170,7 @@ class TableService:
         return table
 
     async def _sizes(self, call: Call, session: Session) -> None:
-        """The sizes of the session's exports, now and as they change."""
+        """Send the sizes of the session's exports, now and as they change."""
         await read_request(call, proto.ExportedTableUpdatesRequest)
         changed = asyncio.Event()
         session.exports.listeners.add(changed.set)
@@ -201,15 +201,16 @@ class TableService:
                 try:
                     await asyncio.wait_for(changed.wait(), _SIZES_SECONDS)
                 except TimeoutError:
-                    continue  # tables tick without a word to this session
+                    continue  # ticking tables do not set ``changed``
         finally:
             session.exports.listeners.discard(changed.set)
 
 
 def _result_of(operation: Operation) -> bytes:
-    """The ticket that the result shall have, also of an operation that this server does not know: clients look for it.
+    """The ticket for the result of an operation, which may be unknown here.
 
-    Those that it does not know have it in their first field, as a release has what it releases (table.proto).
+    Clients wait for the ticket of an unknown operation, too. Unknown operations have it in their first field, as a
+    release request has its ticket (table.proto).
     """
     kind = operation.WhichOneof("op")
     if kind is not None:

@@ -42,25 +42,24 @@ __all__ = ["PutStream", "reason", "take_export"]
 Result = TypeVar("Result")
 
 _AHEAD_BYTES: Final = 4 << 20
-"""Bytes of received messages, which the thread has not taken, at which no more are read until half of them are."""
+"""Bytes of messages for the thread at which reading stops, until the thread has taken half of them."""
 _OVERHEAD: Final = 200
-"""Bytes that a message counts for beside its own."""
+"""Bytes that a message counts for besides its own."""
 _LIGHT_BYTES: Final = 1 << 12
-"""A longer schema is read on another thread than the event loop's."""
+"""Most bytes of a schema that the event loop decodes itself."""
 
 
 class PutStream:
-    """A call that carries rows: an :class:`~barrage_server.server.upload.UploadSource`.
+    """The :class:`~barrage_server.server.upload.UploadSource` of a gRPC call.
 
-    :meth:`open` must be called on the event loop first; the rest belongs to the thread that takes the upload, which
+    :meth:`open` must be called on the event loop first. The rest belongs to the thread that takes the upload, which
     checks the rows.
 
     Args:
         call: the call.
         principal: the caller.
-        limits: those of the server. One batch, and all dictionaries together, may have no more bytes when they are
-            decompressed than all that the stream may carry.
-
+        limits: those of the server. The limit of the whole stream bounds one batch, and all dictionaries together, when
+            they are decompressed.
     """
 
     def __init__(self, call: Call, principal: Principal, limits: Limits) -> None:
@@ -76,7 +75,7 @@ class PutStream:
         self._reading: concurrent.futures.Future[None] | None = None
         self._ahead: deque[bytes | BaseException | None] = deque()  # None: there are no more
         self._ahead_bytes = 0
-        self._is_full = False  # no more is read
+        self._is_full = False  # reading has stopped
         self._cancelled = False
         self._has_room = asyncio.Event()
         self._first: FlightDataParts | None = None
@@ -85,12 +84,11 @@ class PutStream:
         self._decoder: DictionaryDecoder | None = None
 
     async def open(self) -> Descriptor:
-        """Read the first message: what the rows are for, and their schema.
+        """Read the first message: the descriptor and the schema of the rows.
 
         Raises:
             WireFormatError: it is no such message.
             DeadlineError: it does not come in time.
-
         """
         message = await self._call.read_first()
         if message is None:
@@ -109,7 +107,7 @@ class PutStream:
         return self.descriptor
 
     def cancel(self) -> None:
-        """The call is over: a waiting reader gets no message."""
+        """End a call that is cancelled: a waiting reader gets no message."""
         with self._changed:
             self._cancelled = True
             if self._waiting is not None:
@@ -156,7 +154,11 @@ class PutStream:
             yield self._decoded(decode_flight_data(message))
 
     def reply(self, app_metadata: bytes) -> None:
-        """Send a result; UnavailableError when the client has disconnected."""
+        """Send a result.
+
+        Raises:
+            UnavailableError: the client has disconnected.
+        """
         result = flight_pb2.PutResult(app_metadata=app_metadata)
         try:
             self._wait(self._call.write(result.SerializeToString()))
@@ -176,7 +178,7 @@ class PutStream:
         return self._batch(header, body), metadata
 
     def _next(self) -> bytes | None:
-        """The next message; None when there are no more, and when the call is over."""
+        """The next message; None after the last one, and when the call is over."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._ahead) or self._cancelled)
             if self._cancelled:
@@ -190,7 +192,7 @@ class PutStream:
             self._loop.call_soon_threadsafe(self._has_room.set)
         if isinstance(message, BaseException):
             raise message
-        if message is None:  # what came from a client that has gone must not count as complete
+        if message is None:  # the rows of a client that has disconnected must not count as complete
             with suppress(concurrent.futures.CancelledError):
                 self._wait(self._call.confirm_end())
         return message
@@ -198,7 +200,7 @@ class PutStream:
     # On the event loop again.
 
     async def _read_ahead(self) -> None:
-        """Read messages while the thread works on those before; few, so that an upload takes little memory."""
+        """Read messages while the thread processes earlier ones, within a bound of bytes."""
         while True:
             message: bytes | BaseException | None
             try:
@@ -244,14 +246,13 @@ def _weight(message: bytes | BaseException | None) -> int:
 
 
 def take_export(server_state: ServerState, stream: PutStream, number: int) -> Table:
-    """Receive rows for a table of the session, without a name in the scope; returns the table.
+    """Receive rows for a table of the session without a name, and return the table.
 
-    The first result is sent at once: Deephaven's Python client waits for one before it half-closes, and with no rows it
-    has nothing else to wait for.
+    The first result is sent at once: Deephaven's Python client waits for one before it half-closes, and without rows it
+    would get no other.
 
     Raises:
         BarrageError: the error for the client.
-
     """
     upload = UploadStream(server_state, stream)
     with upload.admitted():

@@ -1,11 +1,10 @@
 """The websocket port of the Deephaven endpoint, for Deephaven's JavaScript API.
 
 One websocket carries all calls of one page, in frames of :mod:`~barrage_server.server.deephaven.multiplex`. Each call
-runs as a task of its own, on the event loop that the gRPC front runs on as well.
+is a task of its own, on the event loop of the gRPC front.
 
-The ``authorization`` header inside each stream authenticates the call; a browser does not add it by itself. So pages of
-any origin may connect where credentials are required. Where they are not, see
-:mod:`~barrage_server.server.web.origins`.
+The ``authorization`` header inside each stream authenticates the call. Browsers do not add it by themselves, so pages
+of any origin may connect where credentials are required. Elsewhere see :mod:`~barrage_server.server.web.origins`.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class WebEndpoint(WebFront):
         service: runs the calls.
         limits: bounds of one connection.
         connections: connections at a time; further ones are told to retry later.
-        origins: further origins of web pages that may connect, besides this machine; ``None``: all may, because
-            credentials are required.
+        origins: origins of web pages that may connect, besides this machine; ``None``: all may, because credentials
+            are required.
 
     """
 
@@ -60,14 +59,14 @@ class WebEndpoint(WebFront):
         self._origins = (origins,) if isinstance(origins, str) else origins
 
     def socket(self, connection: ServerConnection) -> Socket:
-        """What runs the calls of a page."""
-        # the port may be another one's, with a length of its own
+        """Make the object that runs the calls of a page."""
+        # the port may be the page's, with another limit of messages
         most = self._bounds.message_bytes if self._bounds.stranger_bytes is None else self._bounds.stranger_bytes
         connection.protocol.max_message_size = most + ENVELOPE_BYTES
         return Socket(connection, self._service, self._bounds)
 
     def page(self, connection: ServerConnection, request: Request) -> Response:
-        """A word about what this port is for."""
+        """Answer a request that is no websocket: what this port is for."""
         path = request.path.partition("?")[0]
         if path == "/":
             return connection.respond(
@@ -87,7 +86,7 @@ class WebEndpoint(WebFront):
         )
 
     def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
-        """A refusal of pages of other machines, where the server asks for no credentials."""
+        """Refuse pages of other machines where the server requires no credentials."""
         allowed, origins = self._origins, request.headers.get_all("Origin")
         host = next(iter(request.headers.get_all("Host")), "")
         if allowed is None or all(is_welcome(origin, host, allowed) for origin in origins):

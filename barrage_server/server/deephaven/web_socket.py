@@ -36,19 +36,18 @@ from barrage_server.wire.families import ClientFamily
 __all__ = ["ENVELOPE_BYTES", "Socket"]
 
 _OVERHEAD: Final = 200
-"""Bytes that a message costs beside its own, so that many empty ones count as well."""
+"""Bytes that a message counts for besides its own, so that empty messages are bounded, too."""
 ENVELOPE_BYTES: Final = 64
-"""What a frame may have beside its message."""
+"""Most bytes of a frame besides its message."""
 
 
 class Socket:
-    """Reads requests from one websocket, runs their calls, and writes what they answer.
+    """One websocket: reads requests, runs their calls, and writes the answers.
 
     Args:
         connection: the websocket, open.
         service: runs the calls.
-        limits: what the client may use.
-
+        limits: bounds of this connection.
     """
 
     def __init__(self, connection: ServerConnection, service: Service, limits: SocketLimits) -> None:
@@ -75,16 +74,16 @@ class Socket:
 
     @property
     def is_known(self) -> bool:
-        """Whether a call has shown good credentials."""
+        """Whether a call has shown valid credentials."""
         return self._is_known
 
     @property
     def half_bytes(self) -> int:
-        """Bytes of messages that have begun and not ended."""
+        """Bytes kept of incomplete messages."""
         return self._frames.pending_bytes
 
     def let_in(self) -> None:
-        """A call has shown good credentials: larger messages may come."""
+        """Allow larger messages: a call has shown valid credentials."""
         if not self._is_known:
             self._is_known = True
             self._frames.message_bytes = self._limits.message_bytes
@@ -93,7 +92,7 @@ class Socket:
     async def run(self) -> None:
         """Serve the websocket until it is closed and its calls have ended."""
         loop = asyncio.get_running_loop()
-        # Reading stops without room, and only reading detects that the client has disconnected.
+        # Reading stops without room, and only reading detects a disconnect.
         watch = loop.create_task(self._connection.wait_closed())
         watch.add_done_callback(lambda _: self._has_room.set())
         try:
@@ -104,7 +103,7 @@ class Socket:
                     self._handle(event)
                 await self._wait_for_room(watch)
         except ConnectionClosed:
-            pass  # without a word
+            pass  # nothing to answer
         except WireFormatError as error:
             self._is_gone = True
             await self._connection.close(CloseCode.PROTOCOL_ERROR, close_reason(str(error)))
@@ -118,13 +117,16 @@ class Socket:
             self._gone.set()
 
     async def say_goodbye(self) -> None:
-        """Tell the client to open no more calls here; returns when it has hung up, as it does after its last call."""
+        """Tell the client to open no more calls, and return when it has disconnected.
+
+        It disconnects after its last call.
+        """
         with contextlib.suppress(UnavailableError):
             await self.send(GO_AWAY)
         await self._gone.wait()
 
     async def cut(self) -> None:
-        """End all calls, with word to the client, and the connection."""
+        """End all calls with a status, and the connection."""
         for call in tuple(self._calls.values()):
             call.end(Status.of(UnavailableError.code, "The server is shutting down."))
         if self._tasks:
@@ -133,18 +135,17 @@ class Socket:
         await self._gone.wait()
 
     async def send(self, *frames: bytes, call: _WebCall | None = None) -> None:
-        """Send frames in order; returns when the client has taken them, except for one buffer.
+        """Send frames in order; returns when the client has taken them.
 
-        The headers of a ``call`` are sent before its first frames.
+        One buffer may still be on its way. The headers of a ``call`` are sent before its first frames.
 
         Raises:
             UnavailableError: the client has disconnected.
-
         """
-        # One message at a time is in the transport's buffer, for any number of calls.
+        # The transport's buffer holds one message at a time, for any number of calls.
         async with self._turn:
             if call is not None:
-                # taken here, so that a call that is cut while it waits for its turn sends them before its trailers
+                # taken here: a call that is cut while it waits for its turn sends its headers before its trailers
                 frames = (*call.take_headers(), *frames)
             try:
                 for frame in frames:
@@ -154,7 +155,7 @@ class Socket:
                 raise UnavailableError("The client has disconnected.") from None
 
     def took(self, size: int) -> None:
-        """A call has read a message of that size, or will never read it."""
+        """Count ``size`` bytes as read, or as never to be read."""
         self._unread -= size
         if self._unread <= self._limits.unread_bytes:
             self._has_room.set()
@@ -252,7 +253,7 @@ class _WebCall(Call):
         return message
 
     async def confirm_end(self) -> None:
-        """The frame that ends a stream has come: the end of the websocket cancels the call instead."""
+        """Nothing to wait for: a frame ends a stream, and a disconnect cancels the call."""
 
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         if self._has_headers or not self._headers:
@@ -274,24 +275,24 @@ class _WebCall(Call):
         return headers
 
     def take(self, payload: bytes) -> int:
-        """A message has come; what it weighs until it is read."""
+        """Receive a message; returns the bytes that it counts for until it is read."""
         self._inbox.append(payload)
         self._arrived.set()
         return len(payload) + _OVERHEAD
 
     def half_close(self) -> None:
-        """No more will come."""
+        """Note that the client sends no more."""
         self._is_half_closed = True
         self._arrived.set()
 
     def end(self, status: Status) -> None:
-        """End the call with that status, from any state."""
+        """End the call with that status, in any state."""
         self.fate = status
         if self.task is not None and self.has_begun:
             self.task.cancel()
 
     def drop_unread(self) -> None:
-        """The received messages will not be read."""
+        """Count the messages that will not be read as read."""
         self._socket.took(sum(len(message) + _OVERHEAD for message in self._inbox))
         self._inbox.clear()
 

@@ -1,4 +1,4 @@
-"""Both ways between the server and one page, whatever carries them."""
+"""The connection between the server and one page, over any transport."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ __all__ = ["ChannelClosedError", "PageChannel"]
 
 
 class ChannelClosedError(Exception):
-    """The page is gone: nothing can be sent to it any more."""
+    """The page has disconnected: nothing can be sent to it any more."""
 
 
 class PageChannel(ABC):
-    """Carries the frames of one page. Everything here is called on the event loop of the pages.
+    """Carries the frames of one page. Used on the event loop of the pages.
 
     Attributes:
         peer: the page's address, as ``127.0.0.1:50000``.
-        stall: the watch over what the page takes.
-        principal: the caller, where the channel knows it; ``None``: the page says who it is in its ``hello``.
-
+        stall: the watch over the page's progress in taking frames.
+        principal: the caller, if the transport knows it; ``None``: the page's ``hello`` has credentials.
     """
 
     peer: str
@@ -34,15 +33,14 @@ class PageChannel(ABC):
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether the page may still be there."""
+        """Whether the page may still be connected."""
 
     @abstractmethod
     def texts(self) -> AsyncIterator[str]:
-        """The messages of the page as they come; ends when it has left.
+        """The messages of the page, until it disconnects.
 
         Raises:
-            WireFormatError: something else than a text came.
-
+            WireFormatError: a message is no text.
         """
 
     @abstractmethod
@@ -50,25 +48,29 @@ class PageChannel(ABC):
         """Send frames; returns when they are on their way and there is room for more.
 
         Raises:
-            ChannelClosedError: the page is gone.
-
+            ChannelClosedError: the page has disconnected.
         """
 
     def send_at_once(self, frames: Sequence[str | bytes]) -> bool:
-        """Send frames, if :meth:`send` would not wait for room; whether that is so. Otherwise nothing is sent."""
+        """Send frames if :meth:`send` would not wait for room.
+
+        Returns:
+            Whether they were sent.
+        """
         del frames
         return False
 
     @abstractmethod
     async def close(self, reason: BarrageError) -> None:
-        """End it from this side, for that reason, with word to the page if that can be done."""
+        """End the connection, and tell the page the reason if that is possible."""
 
     async def table(self, ticket: bytes) -> Table | None:
-        """The table of a ticket that only this channel knows, as an export of its session; ``None``: it knows none.
+        """The table of a ticket that only this channel knows, such as an export.
+
+        ``None``: it knows no such ticket.
 
         Raises:
-            BarrageError: the table is not there, or the caller may not read it.
-
+            BarrageError: the table does not exist, or the caller may not read it.
         """
         del ticket
         return None

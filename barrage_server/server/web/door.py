@@ -1,4 +1,4 @@
-"""The port of the page: its files, and the websockets of those who look at it."""
+"""The port of the page: its files, and the websockets of its viewers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class PageDoor:
-    """Serves the page until :meth:`close`, on the event loop of the pages.
+    """Serves the page on the event loop of the pages, until :meth:`close`.
 
     Args:
         server_state: the server's state.
         host: address to listen on.
-        port: 0 takes a free one.
+        port: TCP port; 0 takes a free one.
         tls: certificate chain and private key, PEM.
-        client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
+        client_roots: certificates to trust for clients, PEM; each client must present one. ``None``: none need to.
         names: names under which browsers may ask for the page, besides addresses and ``localhost``.
-        companion: what else the port serves; pages run on its event loop.
+        companion: another front whose websockets the port serves as well; pages run on its event loop.
 
     Attributes:
         port: the port.
@@ -52,7 +52,6 @@ class PageDoor:
     Raises:
         UnavailableError: the address cannot be listened on.
         LimitError: the process can start no further thread.
-
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class PageDoor:
 
     @property
     def connections(self) -> int:
-        """Websockets that are open."""
+        """The number of open websockets."""
         return self._front.connections
 
     def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
@@ -85,7 +84,10 @@ class PageDoor:
         self._service.call(replace()).result()
 
     def close(self, grace: float) -> None:
-        """Stop listening; pages that do not leave within ``grace`` seconds are cut. Returns in bounded time."""
+        """Stop listening, in bounded time.
+
+        Pages that do not leave within ``grace`` seconds are cut.
+        """
         try:
             self._service.call(self._close(grace)).result(grace + _CLOSE_SECONDS)
         except concurrent.futures.TimeoutError:
@@ -145,19 +147,19 @@ class _PageFront(WebFront):
         self._is_encrypted = is_encrypted
 
     def socket(self, connection: ServerConnection) -> FrontSocket:
-        """What serves a page, or a client of the other front."""
+        """Make the object that serves a page, or a client of the other front."""
         if self._other is not None and connection.subprotocol in self._other.subprotocols:
             return self._other.socket(connection)
         return _page_socket()(connection, self._service)
 
     def stranger_seconds(self, socket: FrontSocket) -> float:
-        """As at the port of the websocket's own front."""
+        """Seconds without credentials, as at the port of the websocket's own front."""
         if self._other is not None and not isinstance(socket, _page_socket()):
             return self._other.stranger_seconds(socket)
         return super().stranger_seconds(socket)
 
     def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
-        """A refusal of websockets of other pages, or at another path."""
+        """Refuse websockets of other pages, or at another path."""
         refused = self._misdirected(request)
         if refused is not None:
             return refused
@@ -184,7 +186,7 @@ class _PageFront(WebFront):
         return response(request, file)
 
     def _misdirected(self, request: Request) -> Response | None:
-        """A refusal of a foreign name, or of a query: what is secret would stay in logs and histories."""
+        """Refuse a foreign host name, and a query, whose secrets would stay in logs."""
         host = _header(request, "Host")
         if len(request.headers.get_all("Host")) != 1 or not is_known_host(host, self._names):
             _tell_refusal(f"a request for the page under the name {host[:100]!r} was refused")
@@ -198,7 +200,10 @@ class _PageFront(WebFront):
 
 
 def _page_socket() -> type[PageSocket]:
-    """What serves a page, imported with the first one: a server starts sooner without it."""
+    """The class that serves a page.
+
+    It is imported with the first page, so that a server starts sooner.
+    """
     from barrage_server.server.web.websocket import PageSocket
 
     return PageSocket
@@ -211,7 +216,7 @@ def _tell_refusal(text: str) -> None:
 
 
 def _is_for(front: WebFront, request: Request) -> bool:
-    """Whether a websocket is for that front: it asks for one of its subprotocols, and not for the page's."""
+    """Whether a websocket asks for a subprotocol of ``front``, not for the page's."""
     lines = ",".join(request.headers.get_all("Sec-WebSocket-Protocol"))
     asked = {name.strip() for name in lines.split(",")}
     return SUBPROTOCOL not in asked and not asked.isdisjoint(front.subprotocols)

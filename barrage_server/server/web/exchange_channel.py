@@ -1,4 +1,4 @@
-"""A page behind a Flight exchange: its frames are the app_metadata of messages without rows."""
+"""A page over a Flight exchange: its frames are app_metadata without rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from barrage_server.wire.page_messages import MOST_TEXT_BYTES, ExchangeKind
 __all__ = ["ExchangeChannel", "checked_text"]
 
 _MOST_WAITING: Final = 16
-"""Messages that were read and not yet handled, at which no more are read."""
+"""Unhandled messages at which reading stops."""
 _REASON: Final = 1_000
-"""Characters of the reason of the end."""
+"""Most characters of the reason of the end."""
 
 Write = Callable[[Sequence[bytes]], Awaitable[None]]
-"""Writes messages; returns when there is room for more. ChannelClosedError: the client is gone."""
+"""Writes messages; returns when there is room for more. ChannelClosedError: the client has disconnected."""
 
 
 def checked_text(app_metadata: bytes | memoryview) -> str:
@@ -42,19 +42,18 @@ def checked_text(app_metadata: bytes | memoryview) -> str:
 
 
 class ExchangeChannel(PageChannel):
-    """Carries the frames of a page for an exchange. To be made on the pages' event loop.
+    """Carries the frames of a page for an exchange. Made on the pages' event loop.
 
-    The exchange passes what the client sends to :meth:`put`, and is given what to send by ``write``.
+    The exchange passes the client's messages to :meth:`put`, and sends what ``write`` gets.
 
     Args:
         principal: the caller.
         peer: the client's address.
-        stall: the watch over what the client takes.
-        write: see above.
-        over: called when no more is written: the page has ended, and the client is to hang up.
+        stall: the watch over the client's progress in taking frames.
+        write: writes messages.
+        over: called when the page has ended, and the client must disconnect.
         first_seconds: seconds that the client may take for its first message.
         table: finds the tables of tickets that the exchange knows.
-
     """
 
     def __init__(
@@ -82,7 +81,10 @@ class ExchangeChannel(PageChannel):
     # For the exchange.
 
     async def put(self, text: str | BarrageError) -> None:
-        """A message has come, or what is no message. Returns when there is room for more, or it is over."""
+        """Pass a message to the page, or the error of an invalid one.
+
+        Returns when there is room for more, or the page has ended.
+        """
         self._waiting.append(text)
         self._arrived.set()
         while len(self._waiting) >= _MOST_WAITING and not self._is_over:
@@ -90,7 +92,7 @@ class ExchangeChannel(PageChannel):
             await self._room.wait()
 
     def stop(self) -> None:
-        """The client has left."""
+        """End the channel: the client has disconnected."""
         if not self._is_over:
             self._is_over = True
             self._arrived.set()
@@ -101,16 +103,15 @@ class ExchangeChannel(PageChannel):
 
     @property
     def is_open(self) -> bool:
-        """Whether neither side has ended it."""
+        """Whether neither side has ended the channel."""
         return not self._is_over
 
     async def texts(self) -> AsyncIterator[str]:
-        """The messages.
+        """The messages of the page.
 
         Raises:
-            WireFormatError, InvalidRequestError, LimitError: something else than a text came.
+            WireFormatError, InvalidRequestError, LimitError: a message is invalid.
             DeadlineError: nothing came for too long.
-
         """
         try:
             async with asyncio.timeout(self._first_seconds):
@@ -131,13 +132,17 @@ class ExchangeChannel(PageChannel):
             yield text
 
     async def send(self, *frames: str | bytes) -> None:
-        """Send frames. ChannelClosedError: the client is gone."""
+        """Send frames.
+
+        Raises:
+            ChannelClosedError: the client has disconnected.
+        """
         if self._is_over:
             raise ChannelClosedError
         await self._write([_message(frame) for frame in frames])
 
     async def close(self, reason: BarrageError) -> None:
-        """End it: the client is told why, if it is there, and is to hang up."""
+        """End the channel, and tell the client the reason."""
         if self._is_over:
             return
         try:
@@ -148,7 +153,7 @@ class ExchangeChannel(PageChannel):
             self.stop()
 
     async def table(self, ticket: bytes) -> Table | None:
-        """The table of a ticket that the exchange knows; ``None``: it knows none."""
+        """The table of a ticket that the exchange knows; ``None`` for other tickets."""
         return None if self._find_table is None else await self._find_table(ticket)
 
 

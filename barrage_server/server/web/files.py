@@ -1,4 +1,7 @@
-"""The files of the page, which come with the package: sent compressed, kept by browsers until they change."""
+"""The files of the page, sent compressed, and cached by browsers.
+
+They come with the package.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,15 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file: its type, its bytes plain and compressed, a tag that changes with them, and its policy."""
+    """One file, ready to send.
+
+    Attributes:
+        content_type: its media type.
+        plain: its bytes.
+        compressed: its bytes by gzip.
+        tag: a tag for caches, which changes with the bytes.
+        policy: its content security policy.
+    """
 
     content_type: str
     plain: bytes
@@ -67,7 +78,10 @@ class PageFile:
 
 @cache
 def _files() -> dict[str, PageFile]:
-    """All files by their path in a URL. Nothing else can be asked for; the page itself is at the root alone."""
+    """All files by their path in a URL.
+
+    The page itself is at the root alone.
+    """
     entries = resources.files("barrage_server.server.web").joinpath("static").iterdir()
     files = {entry.name: entry.read_bytes() for entry in entries}
     index, policy = _whole_page(files)
@@ -82,7 +96,7 @@ def _files() -> dict[str, PageFile]:
 
 def _file(name: str, plain: bytes, policy: str) -> PageFile:
     tag = f'"{hashlib.blake2b(plain, digest_size=12).hexdigest()}"'
-    # without a time in it, so that it is the same in every process
+    # without a time, so that the bytes are the same in every process
     return PageFile(_TYPES[_ending(name)], plain, gzip.compress(plain, 9, mtime=0), tag, policy)
 
 
@@ -91,9 +105,9 @@ def _ending(name: str) -> str:
 
 
 def _whole_page(files: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """The page with its styles and its scripts in it, and its policy, which names them by their hashes.
+    """The page with styles and scripts inside, and its policy with their hashes.
 
-    Each file of its own would take a connection and a trip to the server before the first rows.
+    Separate files would each take a connection and a round trip before the first rows.
     """
     page, style, early, script = (files[name] for name in (_INDEX, "page.css", "early.js", "page.js"))
     for link, begin, content, end in (
@@ -108,7 +122,7 @@ def _whole_page(files: Mapping[str, bytes]) -> tuple[bytes, str]:
 
 
 def _policy(scripts: Iterable[bytes] = (), styles: Iterable[bytes] = ()) -> str:
-    """What a file may load and run: files of this server, and scripts and styles in it by their hashes."""
+    """The policy of a file: what it may load, and by their hashes what it may run."""
     return _POLICY.format(script=_sources(scripts), style=_sources(styles))
 
 
@@ -117,12 +131,15 @@ def _sources(parts: Iterable[bytes]) -> str:
 
 
 def page_file(path: str) -> PageFile | None:
-    """The file at a path of the page; ``None`` when there is none."""
+    """The file at a path of the page; ``None`` if there is none."""
     return _files().get(path)
 
 
 def response(request: Request, file: PageFile) -> Response:
-    """The answer to a request for a file: nothing new, or its bytes, compressed for who reads that."""
+    """The answer to a request for a file: its bytes, or that they are unchanged.
+
+    They are compressed for clients that accept it.
+    """
     method = getattr(request, "method", "GET")  # versions of the library before 16 take no other
     if method not in _METHODS:
         refused = text_response(HTTPStatus.METHOD_NOT_ALLOWED, "The page is read, with GET or HEAD.")
@@ -131,10 +148,10 @@ def response(request: Request, file: PageFile) -> Response:
     headers = Headers(_HEADERS)
     headers["Content-Security-Policy"] = file.policy
     headers["ETag"] = file.tag
-    headers["Cache-Control"] = "no-cache"  # ask each time: what is unchanged is not sent again
+    headers["Cache-Control"] = "no-cache"  # ask each time: unchanged files are not sent again
     headers["Vary"] = "Accept-Encoding"
     known = ",".join(request.headers.get_all("If-None-Match")).split(",")
-    if file.tag in (tag.strip().removeprefix("W/") for tag in known):  # a proxy that compresses makes it a weak one
+    if file.tag in (tag.strip().removeprefix("W/") for tag in known):  # proxies that compress make the tag weak
         return _answer(HTTPStatus.NOT_MODIFIED, headers, b"")
     body = file.plain
     headers["Content-Type"] = file.content_type
@@ -148,7 +165,7 @@ def response(request: Request, file: PageFile) -> Response:
 
 
 def _reads_gzip(request: Request) -> bool:
-    """Whether it names gzip, with a weight that is not 0."""
+    """Whether the request accepts gzip, with a weight that is not 0."""
     for named in ",".join(request.headers.get_all("Accept-Encoding")).split(","):
         coding, _, weight = named.partition(";")
         if coding.strip().lower() == "gzip":
@@ -157,7 +174,7 @@ def _reads_gzip(request: Request) -> bool:
 
 
 def text_response(status: HTTPStatus, text: str) -> Response:
-    """A line of text."""
+    """An answer with a line of text."""
     headers = Headers(_HEADERS)
     headers["Content-Security-Policy"] = _policy()
     headers["Content-Type"] = _TYPES[".txt"]

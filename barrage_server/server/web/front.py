@@ -1,7 +1,7 @@
-"""A port for websockets and for plain HTTP: what strangers may take of it, whatever it serves.
+"""A port for websockets and plain HTTP, with bounds for unknown clients.
 
-The library reads requests and frames. Connections that do not become websockets in time, that send half a message, or
-that are too many are cut here. A subclass says what is served.
+The library reads requests and frames. Connections are cut here that do not become websockets in time, that send half a
+message, or that are too many. A subclass says what is served.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _library_logger.setLevel(logging.ERROR)
 _PING_SECONDS: Final = 20.0
 _CLOSE_SECONDS: Final = 1.0
 _HALF_COUNTED: Final = 1 << 20
-"""Bytes of a half message from which those of all connections are added up."""
+"""Bytes of an unfinished message above which the sum over all connections is checked."""
 _HEARD_BYTES: Final = 64 << 10
-"""Bytes that are read from a client that takes nothing."""
+"""Most bytes that are read from a client that takes nothing."""
 _REASON_BYTES: Final = 120
-"""Of the 123 that a websocket's close frame has room for."""
+"""Most bytes of a reason. A websocket's close frame has room for 123."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,20 @@ class SocketLimits:
 
     Attributes:
         message_bytes: most bytes of one request message.
-        unread_bytes: bytes of requests that no call has read yet, at which reading from the socket stops.
-        streams: calls at a time.
-        connections: connections to the port at a time, websockets or not; further ones are closed at once.
-        connections_per_address: of these, from one address.
+        unread_bytes: bytes of requests that no call has read, at which reading from the socket stops.
+        streams: most calls at a time.
+        connections: most connections to the port, websockets or not; further ones are closed at once.
+        connections_per_address: most connections from one address.
         slow_client_seconds: seconds without taking a byte of a pending message, or without an answer to a ping, after
             which a client loses its connection.
         stranger_bytes: most bytes of one request message before a call has shown credentials; ``None``: as
             ``message_bytes``.
         stranger_seconds: seconds that a websocket may be open without a call with credentials.
         opening_seconds: seconds that a connection may take to become a websocket.
-        half_message_bytes: bytes of unfinished messages of all websockets, beyond which the websocket with most of them
-            is cut.
+        half_message_bytes: most bytes of unfinished messages of all websockets; beyond it the websocket with most of
+            them is cut.
         half_message_seconds: seconds that a message may take to arrive, unless it arrives at ``half_message_rate``.
-        half_message_rate: bytes per second.
+        half_message_rate: bytes per second that a long message must arrive at.
 
     """
 
@@ -81,28 +81,28 @@ class SocketLimits:
 
 
 class FrontSocket(Protocol):
-    """What serves one websocket."""
+    """The object that serves one websocket."""
 
     @property
     def streams(self) -> int:
-        """Calls, or streams, that are running."""
+        """The number of running calls or streams."""
 
     @property
     def is_known(self) -> bool:
-        """Whether it has shown good credentials."""
+        """Whether the client has shown valid credentials."""
 
     @property
     def half_bytes(self) -> int:
-        """Bytes of messages that have begun and not ended, beside those that the library holds."""
+        """Bytes kept of incomplete messages, besides those that the library keeps."""
 
     async def run(self) -> None:
-        """Serve the websocket until it is closed and everything of it has ended."""
+        """Serve the websocket until it is closed and all its work has ended."""
 
     async def say_goodbye(self) -> None:
-        """Tell the client to leave; returns when it has."""
+        """Tell the client to leave, and return when it has disconnected."""
 
     async def cut(self) -> None:
-        """End everything, with word to the client, and the connection."""
+        """End all work with word to the client, and the connection."""
 
 
 class WebFront(ABC):
@@ -111,9 +111,8 @@ class WebFront(ABC):
     Args:
         limits: bounds of one connection.
         most: websockets at a time; further ones are told to retry later.
-        subprotocols: those of websockets that are served.
-        envelope_bytes: what a frame may have beside its message.
-
+        subprotocols: the subprotocols that are served.
+        envelope_bytes: bytes of a frame besides its message.
     """
 
     what: ClassVar[str]
@@ -127,55 +126,47 @@ class WebFront(ABC):
         self._subprotocols = [Subprotocol(name) for name in subprotocols]
         self._envelope_bytes = envelope_bytes
         self._sockets: dict[ServerConnection, FrontSocket] = {}
-        # All connections, also those that say nothing, by when they were made.
-        self._visitors: dict[ServerConnection, float] = {}
+        self._visitors: dict[ServerConnection, float] = {}  # all connections, also silent ones, and their beginnings
         self._addresses: Counter[str] = Counter()
-        # Since when a connection has sent half a message.
-        self._halves: dict[ServerConnection, float] = {}
+        self._halves: dict[ServerConnection, float] = {}  # connections with an unfinished message, and since when
         self._server: Server | None = None
         self._tls: ssl.SSLContext | None = None
 
     @property
     def subprotocols(self) -> list[Subprotocol]:
-        """Those of websockets that are served."""
+        """The subprotocols that are served."""
         return list(self._subprotocols)
 
     @property
     def connections(self) -> int:
-        """Websockets that are open. May be asked from any thread."""
+        """The number of open websockets. May be read from any thread."""
         return len(self._sockets)
 
     @property
-    def sockets(self) -> list[FrontSocket]:
-        """The websockets that are open."""
-        return list(self._sockets.values())
-
-    @property
     def streams(self) -> int:
-        """Calls that are running. May be asked from any thread."""
+        """The number of running calls. May be read from any thread."""
         return sum(socket.streams for socket in tuple(self._sockets.values()))
 
     async def start(
         self, host: str, port: int, tls: tuple[bytes, bytes] | None = None, client_roots: bytes | None = None
     ) -> int:
-        """Listen; returns the port, which is a free one for port 0.
+        """Listen, and return the port.
 
         Args:
             host: address to listen on.
-            port: where, or 0.
+            port: TCP port; 0 takes a free one.
             tls: certificate chain and private key (PEM), to serve ``wss``.
-            client_roots: certificates to trust for clients (PEM): each must present one.
+            client_roots: certificates to trust for clients (PEM); each client must present one.
 
         Raises:
             UnavailableError: the address cannot be listened on.
             InvalidRequestError: the certificate or its key cannot be used.
-
         """
         front = self
         self._tls = None if tls is None else tls_context(*tls, client_roots)
 
         class Visitor(ServerConnection):
-            _heard = 0  # bytes that came while it took none
+            _heard = 0  # bytes received while the client took none
 
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
@@ -196,7 +187,7 @@ class WebFront(ABC):
 
             def data_received(self, data: bytes) -> None:
                 super().data_received(data)
-                if self.paused:  # it takes nothing, and the library answers its pings all the same
+                if self.paused:  # the client takes nothing, and the library would queue answers to its pings
                     self._heard += len(data)
                     if self._heard > _HEARD_BYTES:
                         self.transport.pause_reading()
@@ -211,7 +202,7 @@ class WebFront(ABC):
                 port,
                 ssl=self._tls,
                 subprotocols=self._subprotocols,
-                compression=None,  # batches would take more time to deflate than to send
+                compression=None,  # batches take more time to deflate than to send
                 process_request=self._answer,
                 server_header=None,
                 ping_interval=_PING_SECONDS,
@@ -232,9 +223,9 @@ class WebFront(ABC):
         load_identity(self._tls, *tls)
 
     async def stop(self, grace: float) -> None:
-        """Stop serving. Clients are notified at once; calls that have not ended after ``grace`` seconds are cut.
+        """Stop serving. Clients are notified at once.
 
-        Returns about a second after that at the latest.
+        Calls that have not ended after ``grace`` seconds are cut. Returns about a second after that at the latest.
         """
         server = self._server
         if server is None:
@@ -256,7 +247,10 @@ class WebFront(ABC):
         self._server = None
 
     def tidy(self, now: float) -> None:
-        """Cut connections that do not get on; called now and then, with the event loop's time."""
+        """Cut connections that make no progress. To be called from time to time.
+
+        ``now``: the event loop's time.
+        """
         limits = self._limits
         for connection, since in tuple(self._visitors.items()):
             socket = self._sockets.get(connection)
@@ -272,13 +266,13 @@ class WebFront(ABC):
                 connection.transport.abort()
 
     def _bound_visitors(self, connection: ServerConnection) -> None:
-        """Close a connection that is one too many."""
+        """Close a connection beyond the limits."""
         most = self._limits.connections_per_address
         if self._count_visitor(connection, 1) > most or len(self._visitors) > self._limits.connections:
             connection.transport.abort()
 
     def _count_visitor(self, connection: ServerConnection, change: int) -> int:
-        """Connections of the same address, after that change."""
+        """Add ``change`` to the connections of an address; returns their number."""
         address = str((connection.transport.get_extra_info("peername") or ("",))[0])
         count = self._addresses[address] = self._addresses[address] + change
         if count <= 0:
@@ -286,7 +280,7 @@ class WebFront(ABC):
         return count
 
     def _bound_halves(self) -> None:
-        """Cut the connection that holds most of a message that has not ended, while all together hold too much."""
+        """Cut the connections with the largest unfinished messages, if all are too large."""
         held = {
             connection: _half_bytes(connection)
             + (socket.half_bytes if (socket := self._sockets.get(connection)) else 0)
@@ -301,7 +295,11 @@ class WebFront(ABC):
             largest.transport.abort()
 
     def _make_room(self) -> bool:
-        """Cut the oldest websocket that has shown no credentials and has had time to; whether there was one."""
+        """Cut the oldest websocket that has shown no credentials in time.
+
+        Returns:
+            Whether there was one.
+        """
         latest = asyncio.get_running_loop().time() - self._limits.opening_seconds
         for connection, socket in self._sockets.items():
             if not socket.is_known and self._visitors.get(connection, latest) < latest:
@@ -335,11 +333,11 @@ class WebFront(ABC):
 
     @abstractmethod
     def socket(self, connection: ServerConnection) -> FrontSocket:
-        """What serves a websocket that was opened."""
+        """Make the object that serves an opened websocket."""
 
     @abstractmethod
     def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Why a websocket is not opened; ``None`` when it is."""
+        """The refusal of a websocket; ``None`` to open it."""
 
     @abstractmethod
     def page(self, connection: ServerConnection, request: Request) -> Response:
@@ -348,13 +346,12 @@ class WebFront(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """Another front whose websockets a port serves beside its own.
+    """Another front, whose websockets a port serves besides its own.
 
     Attributes:
-        front: serves them; it need not listen itself.
-        loop: the event loop that ``front`` belongs to, and on which the port must run.
-        end: ends what its clients have open, with word to them; called on ``loop`` before the port closes.
-
+        front: serves the websockets; it need not listen itself.
+        loop: the event loop of ``front``, on which the port must run.
+        end: ends the work of the front's clients, with word to them. Called on ``loop`` before the port closes.
     """
 
     front: WebFront
@@ -363,12 +360,12 @@ class Companion:
 
 
 def close_reason(text: str) -> str:
-    """As much of a text as fits into the frame that closes a websocket."""
+    """Cut a text to the length that fits into a websocket's close frame."""
     return text.encode()[:_REASON_BYTES].decode(errors="ignore")
 
 
 def _half_bytes(connection: ServerConnection) -> int:
-    """Bytes that the library holds of a frame, or of a message in several, that has not ended."""
+    """Bytes that the library keeps of an incomplete frame or message."""
     protocol = connection.protocol
     return len(protocol.reader.buffer) + (protocol.current_size or 0)
 
@@ -380,7 +377,10 @@ def peer_of(connection: ServerConnection) -> str:
 
 
 async def _one_address(host: str, port: int) -> str:
-    """The address to listen on: for a free port one, because each address of a host would get its own."""
+    """The single address to listen on.
+
+    For port 0, each address of a host would get its own port.
+    """
     if port:
         return host
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)

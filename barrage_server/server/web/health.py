@@ -1,4 +1,4 @@
-"""How the server is: its statistics as a message to pages, with what there is of each limit."""
+"""The health message to pages: the server's statistics beside its limits."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from barrage_server.server.statistics import ServerStatistics
 __all__ = ["ProcessFigures", "health_message"]
 
 _MOST_ENTRIES: Final = 100
-"""Tables, and streams, that are listed: the largest, and those that are behind most."""
+"""Most tables and streams in the message: the largest tables, and the streams that are furthest behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """What the process takes.
+    """The resources that the process uses.
 
     Attributes:
         memory: bytes of resident memory; ``None`` where the system does not tell.
-        processor_seconds: of all threads, since it started.
-        threads: those of Python.
-        at: seconds of a monotonic clock.
-
+        processor_seconds: processor time of all threads since the start, in seconds.
+        threads: number of Python's threads.
+        at: time of the measurement, in seconds of a monotonic clock.
     """
 
     memory: int | None
@@ -47,14 +46,13 @@ class ProcessFigures:
 def health_message(
     figures: ServerStatistics, limits: Limits, process: ProcessFigures, before: ProcessFigures | None
 ) -> str:
-    """The message.
+    """Write the message.
 
     Args:
-        figures: what its reader may know of the server.
+        figures: the statistics that its reader may see.
         limits: the limits of the server.
         process: the figures of the process.
-        before: those of the last message, for its share of the processors; ``None``: there was none.
-
+        before: the figures of the last message, for the use of processors since; ``None``: there was none.
     """
     spent = 0.0 if before is None else process.processor_seconds - before.processor_seconds
     passed = 0.0 if before is None else process.at - before.at
@@ -109,7 +107,7 @@ def health_message(
 
 
 def _counts(figures: ServerStatistics, limits: Limits) -> list[list[Any]]:
-    """Name, what there is, and the most that there may be (``None``: no limit), of what clients use up."""
+    """Name, present number and limit (``None``: none) of each bounded resource."""
     staging = figures.staging
     return [
         ["tables", len(figures.tables), limits.tables],

@@ -1,8 +1,8 @@
 """The web pages that may connect to a server without credentials.
 
 A browser lets every page open websockets to every address that it can reach, including this machine and hosts behind a
-firewall, and sends the origin of the page in the header ``Origin``. With a token that is harmless: a browser does not
-send the token by itself. Without one, any page could read and write all tables through the browser of its visitor.
+firewall, and sends the origin of the page in the header ``Origin``. With a token that is harmless, because a browser
+does not send the token by itself. Without one, any page could read and write all tables through its visitor's browser.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ __all__ = ["is_welcome"]
 def is_welcome(origin: str | None, host: str, allowed: Collection[str]) -> bool:
     """Whether a page of that origin may connect.
 
-    Pages of this machine may, and pages from the IP address that they connect to; a name does not prove an address,
+    Pages of this machine may, and pages from the IP address that they connect to. A name does not prove an address,
     because its owner can make it resolve to any.
 
     Args:
         origin: the header ``Origin``; ``None`` from programs other than browsers.
         host: the header ``Host``.
         allowed: further origins that may connect, such as ``https://dashboards.example.com``; ``*`` for all.
-
     """
     if origin is None or "*" in allowed:
         return True

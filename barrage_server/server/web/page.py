@@ -1,4 +1,4 @@
-"""One page: reads its messages, and does what they ask."""
+"""One page: reads its messages and acts on them."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ logger = logging.getLogger("barrage_server.server")
 
 _REFUSALS: Final = Throttle(20, 0.2)
 _AT_ONCE: Final = 8
-"""Messages of a page that are done before another page has its turn."""
+"""Messages of a page that are handled before another page has its turn."""
 
 
 class Page:
-    """Serves one page. To be made, and used, on the event loop of the pages.
+    """Serves one page. Made and used on the event loop of the pages.
 
     Args:
         channel: carries its frames.
-        service: what all pages share.
+        service: the state that all pages share.
 
     Attributes:
         principal: the caller.
-
     """
 
     def __init__(self, channel: PageChannel, service: PageService) -> None:
@@ -58,32 +57,32 @@ class Page:
 
     @property
     def streams(self) -> int:
-        """Streams that are open."""
+        """The number of open streams."""
         return len(self._streams)
 
     @property
     def is_known(self) -> bool:
-        """Whether the page has said hello, with good credentials."""
+        """Whether the page has said hello with valid credentials."""
         return self._is_known
 
     async def run(self) -> None:
-        """Serve the page until it has left and its streams have ended."""
+        """Serve the page until it has disconnected and its streams have ended."""
         self._service.enter(self)
         try:
             taken = 0
             async for text in self._channel.texts():
                 taken += 1
-                if not taken % _AT_ONCE:  # the loop is for all pages: one read may hold thousands of messages
+                if not taken % _AT_ONCE:  # one read may hold thousands of messages, and other pages share the loop
                     await asyncio.sleep(0)
                 message = self._session.receive(text)
                 if message is not None:
                     await self._handle(message)
                 await self._writer.wait_for_room()
         except ChannelClosedError:
-            pass  # without a word
+            pass  # nothing to answer
         except BarrageError as error:
             await self._writer.refuse(error)
-        except Exception as error:  # the boundary: a fault must not take the other pages along
+        except Exception as error:  # the boundary: other pages go on
             await self._writer.refuse(safe_error(error, "a page", self._channel.peer))
         finally:
             self._streams.leave()
@@ -96,15 +95,18 @@ class Page:
         await self._gone.wait()
 
     def end(self, error: BarrageError) -> None:
-        """End it, and its streams, from this side. It may come back to a server that is unavailable only."""
+        """End the page and its streams.
+
+        The page may reconnect only to a server that is unavailable.
+        """
         self._streams.end(error)
         is_final = not isinstance(error, UnavailableError)
         self._writer.start(self._writer.refuse(error) if is_final else self._writer.close(error))
 
     def start_beat(self) -> None:
-        """Tell the page what is new about the tables, and that the server is there.
+        """Tell the page the news about tables, and that the server is alive.
 
-        Not if it has not taken the last one. Called once a second.
+        A page that has not taken the last news is skipped. Called once a second.
         """
         if self._is_known and not self._writer.is_busy:
             self._writer.start(self._beat())

@@ -1,4 +1,4 @@
-"""The streams of one page: opened, moved, and left."""
+"""The streams of one page: opening, moving and leaving them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ if TYPE_CHECKING:
 __all__ = ["PageStreams"]
 
 _MOST_WAITING: Final = 64
-"""Messages for a stream that is not open yet."""
+"""Most messages for a stream that is not open yet."""
 _MOST_CELL: Final = 1 << 20
-"""Characters of a whole cell."""
+"""Most characters of a whole cell."""
 
 
 class PageStreams:
-    """See the module.
+    """The streams of one page, by number.
 
     Args:
-        page: says who the caller is.
+        page: has the caller.
         channel: carries the frames of the page.
-        service: what all pages share.
-        session: what the page may have open.
+        service: the state that all pages share.
+        session: bounds what the page has open.
         writer: writes to the page.
-
     """
 
     def __init__(
@@ -65,17 +64,21 @@ class PageStreams:
         return len(self._streams)
 
     def end(self, error: BarrageError) -> None:
-        """End all streams, for that reason."""
+        """End all streams with that reason."""
         for stream in tuple(self._streams.values()):
             stream.settle(error)
 
     def leave(self) -> None:
-        """The page has left."""
+        """Remove all streams: the page has disconnected."""
         for stream in tuple(self._streams.values()):
             self._leave(stream)
 
     async def handle(self, message: PageMessage) -> None:
-        """Do what a message asks that is for a stream. LimitError when too many come before it is open."""
+        """Act on a message for one stream.
+
+        Raises:
+            LimitError: too many messages came before the stream is open.
+        """
         assert isinstance(message, Move | Pause | Resume | Close | Ack | CellRequest)
         opening = self._opening.get(message.stream)
         if opening is None:
@@ -107,7 +110,7 @@ class PageStreams:
                 await self._cell(message)
 
     def begin(self, message: Open) -> None:
-        """Open a stream beside what else the page does: its table may have to be computed."""
+        """Open a stream in a task of its own, because its table may have to be computed."""
         try:
             self._session.begin(message.stream)
         except LimitError as error:
@@ -119,8 +122,8 @@ class PageStreams:
         opening.task.add_done_callback(lambda _: self._give_up(opening))
 
     def _give_up(self, opening: _Opening) -> None:
-        """The opening of a stream has ended; it may have been cancelled before it had begun."""
-        del opening.task  # one that was cancelled keeps its frames, which have the opening
+        """Clean up after an opening, which may have been cancelled before it began."""
+        del opening.task  # breaks a cycle: a cancelled task keeps its frames, which refer to the opening
         if self._opening.pop(opening.stream, None) is not None:
             self._session.ended(opening.stream)
             self._writer.start(self._writer.tell_ended(opening.stream, None))
@@ -152,7 +155,7 @@ class PageStreams:
             if not self._channel.is_open:
                 raise
         except ChannelClosedError:
-            return  # the page is gone, and its streams leave
+            return  # the page has disconnected, and its streams leave
         except Exception as error:  # the boundary: other streams of the page go on
             reason = safe_error(error, "a stream", self._channel.peer)
         finally:
@@ -189,13 +192,13 @@ class PageStreams:
             dispatcher.wake(stream.scheduled)
 
     async def _table(self, message: Open) -> tuple[Table, frozenset[str]]:
-        """What a page opens: a table, or what is computed from one; and the columns that identify its rows."""
+        """The table that a page opens, computed if need be, and its key columns."""
         table = await self._source(message)
-        keys = frozenset(table.key_columns if message.plot is None else ())  # rows that are picked keep them
+        keys = frozenset(table.key_columns if message.plot is None else ())  # filters and sorts keep the keys
         operations = operations_of(message, table.schema)
         if not operations:
             return table, keys
-        async with self._computing:  # one at a time: the threads are for all pages
+        async with self._computing:  # one at a time: all pages share the threads
             return await self._service.computed_from(self._page.principal, table, operations), keys
 
     async def _source(self, message: Open) -> Table:
@@ -272,7 +275,7 @@ class PageStreams:
 
 
 class _Opening:
-    """A stream that opens, and what the page has sent for it meanwhile."""
+    """A stream that is being opened, and the messages for it meanwhile."""
 
     def __init__(self, stream: int) -> None:
         self.stream = stream

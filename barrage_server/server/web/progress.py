@@ -13,7 +13,15 @@ __all__ = ["ProgressWatch"]
 
 
 class ProgressWatch:
-    """Ends a connection whose client stalls while something is sent to it. Each byte that it takes is progress."""
+    """Ends a connection whose client stalls while something is sent to it.
+
+    Each byte that the client takes is progress.
+
+    Args:
+        connection: the websocket.
+        stall: the watch over the client.
+        seconds: seconds without progress after which the connection ends.
+    """
 
     def __init__(self, connection: ServerConnection, stall: StallWatch, seconds: float) -> None:
         self._connection = connection
@@ -24,7 +32,7 @@ class ProgressWatch:
         self._timer: asyncio.Handle | None = None
 
     def __enter__(self) -> None:
-        # it comes to this only when the frame does not fit the buffer, after it was put there
+        # runs only when sending waits: the frame is in the buffer by then, and did not fit
         self._timer = self._loop.call_soon(self._begin)
 
     def __exit__(self, *_: object) -> None:

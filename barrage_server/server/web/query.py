@@ -1,4 +1,7 @@
-"""What a page asks for beside a table's name: some of its rows, in an order. Nothing is sorted in the browser."""
+"""The operations of a page on its table: filters, an order, a plot.
+
+Nothing is sorted in the browser.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from barrage_server.wire.page_messages import CellFilter, Open, Plot
 __all__ = ["OPERATIONS", "operations_of"]
 
 OPERATIONS: Final = ("sort", "filter", "plot")
-"""What the page offers."""
+"""The names of operations that the page offers."""
 _TIMESTAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([+-]\d\d:\d\d(?::\d\d)?)?", re.ASCII
 )
@@ -37,16 +40,15 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def operations_of(opening: Open, schema: pa.Schema) -> tuple[Operation, ...]:
-    """The operations for what a page opens, each on the result of the one before; none for a table as it is.
+    """The operations on the table that a page opens, each on the previous result.
 
     Args:
         opening: has conditions, order and plot.
         schema: the table's.
 
     Raises:
-        InvalidRequestError: a cell is not of its column's type, or of one that rows cannot be picked by.
+        InvalidRequestError: a cell is not of its column's type, or that type cannot be filtered by a cell.
         UnknownColumnError: the table lacks a column.
-
     """
     conditions = (*opening.where, *(_condition(one, schema) for one in opening.filters))
     operations: list[Operation] = []
@@ -66,7 +68,7 @@ def _downsample(plot: Plot) -> Downsample:
 
 
 def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
-    """Whether a cell is the same as the one that the page shows."""
+    """The condition that a cell equals the one that the page shows."""
     names = schema.names
     if chosen.column not in names:
         raise UnknownColumnError(f"The table has no column {chosen.column[:100]!r}.")
@@ -84,7 +86,7 @@ def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
             case "bool" if text in ("true", "false"):
                 return Compare(Comparison.EQUAL, column, text == "true")
             case "float":
-                # as wide as the column: the digits of a narrow float are those of another double
+                # of the column's width: the digits of a narrow float mean another double
                 value = float(pa.scalar(float(text)).cast(_storage_type(schema.types[number]), safe=False).as_py())
                 return IsNan(column) if math.isnan(value) else Compare(Comparison.EQUAL, column, value)
             case "decimal":
@@ -101,7 +103,11 @@ def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
 
 
 def _nanoseconds(text: str) -> int:
-    """A timestamp as a page writes it, in nanoseconds since 1970 UTC, or of no zone. ValueError when it is none."""
+    """Parse a timestamp of a page to nanoseconds since 1970 UTC, or of no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         raise ValueError("no timestamp")

@@ -1,4 +1,7 @@
-"""What all pages of a server share: an event loop, threads, the list of tables, and the server's health."""
+"""The state that all pages of a server share.
+
+It has an event loop, threads, the list of tables, and the server's health.
+"""
 
 from __future__ import annotations
 
@@ -42,19 +45,20 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _WORKERS: Final = 8
-"""Threads for what would hold the event loop up."""
+"""Threads for calls that would block the event loop."""
 _PLAN_THREADS: Final = 8
 """Threads that compute tables for pages."""
 _LIGHT_COLUMNS: Final = 256
+"""Most columns of a table whose windows the event loop may convert."""
 _BEAT_SECONDS: Final = 1.0
 _FRESH_SECONDS: Final = 0.9 * _BEAT_SECONDS
 _RESTS: Final = 10.0
-"""The list of tables is made again after this multiple of the time that making it took, at the earliest."""
+"""Least pause between two updates of the list of tables, in multiples of the time that an update takes."""
 _CLOSE_SECONDS: Final = 5.0
 
 
 class PageService:
-    """Runs from its making to :meth:`close`.
+    """Serves all pages, from its creation to :meth:`close`.
 
     Args:
         server_state: the server's state.
@@ -62,14 +66,13 @@ class PageService:
 
     Attributes:
         server_state: the server's state.
-        page_limits: what one page may have open.
-        server_name: what pages are told of this program.
+        page_limits: the limits of one page.
+        server_name: the name of this program for pages.
         tables: the list of tables.
-        calls: of the event loop.
+        calls: schedules calls on the event loop.
 
     Raises:
         LimitError: the process can start no further thread.
-
     """
 
     def __init__(self, server_state: ServerState, loop: EventLoop | None = None) -> None:
@@ -81,7 +84,7 @@ class PageService:
         self._workers = Workers(_WORKERS, "barrage-page-work")
         self._plans = Workers(_PLAN_THREADS, "barrage-page-plans")
         self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
-        self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
+        self._health: dict[object, tuple[float, str]] = {}  # by callers' rights: time and text of the last message
         self._process: ProcessFigures | None = None
         self._pages: set[Page] = set()
         self._beating: asyncio.Task[None] | None = None
@@ -102,7 +105,7 @@ class PageService:
         return self._loop.call(coroutine)
 
     def close(self) -> None:
-        """End everything. Returns in bounded time; may be called again."""
+        """End all pages and threads, in bounded time. May be called again."""
         if not self._loop.is_stopped:
             try:
                 self._loop.call(self._close()).result(_CLOSE_SECONDS)
@@ -116,36 +119,36 @@ class PageService:
     # For pages, on the event loop.
 
     def enter(self, page: Page) -> None:
-        """Tell a page, once a second, what is new."""
+        """Send a page the news once a second, from now on."""
         self._pages.add(page)
         if self._beating is None or self._beating.done():
             self._beating = asyncio.get_running_loop().create_task(self._beat())
 
     def leave(self, page: Page) -> None:
-        """A page has left."""
+        """Stop sending news to a page."""
         self._pages.discard(page)
 
     async def aside(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
     ) -> Result:
-        """``function(*args, **keywords)``, called on a thread."""
+        """Call a function on a thread, and return its result."""
         return await asyncio.wrap_future(self._workers.submit(function, *args, **keywords))
 
     async def computed_from(self, principal: Principal, table: Table, operations: Sequence[Operation]) -> Table:
-        """The result of operations on a table, computed on a thread while the caller is there.
+        """Compute operations on a table, on a thread, until the caller disconnects.
 
         Raises:
             BarrageError: the error of the operation that failed.
-
         """
         return await self._planned(
             lambda is_gone: compute_from(self.server_state, principal, table, operations, is_gone)
         )
 
     async def computed(self, principal: Principal, ticket: ResultTicket | PlanTicket) -> Table:
-        """The table of a ticket that stands for a result; of a plan, computed while the caller is there.
+        """The table of the ticket of a result or plan.
 
-        Raises what :func:`~barrage_server.server.plans.computed_table` does.
+        A plan is computed until the caller disconnects. Raises what :func:`~barrage_server.server.plans.computed_table`
+        does.
         """
         return await self._planned(lambda is_gone: computed_table(self.server_state, principal, ticket, is_gone))
 
@@ -158,7 +161,7 @@ class PageService:
             raise
 
     def is_light(self, table: Table) -> bool:
-        """Whether a window of the table is converted for pages in no time: it has few columns, and no nested ones."""
+        """Whether a window converts quickly: few columns, and no nested ones."""
         known = self._light.get(table)
         if known is None:
             forms = (form_of(data_type)["form"] for data_type in table.schema.types)
@@ -167,10 +170,10 @@ class PageService:
         return known
 
     def leave_aside(self, stream: PageStream) -> None:
-        """Have a stream leave that a thread is still busy with."""
+        """Let a stream leave, on a thread, when its turn has ended."""
         try:
             self._workers.submit(stream.leave)
-        except BarrageError:  # this is closed, and nothing else runs on its loop
+        except BarrageError:  # the service is closed, and nothing else runs on its loop
             stream.leave()
 
     async def principal(self, credentials: Credentials, peer: str) -> Principal:
@@ -187,17 +190,18 @@ class PageService:
             return quick if quick is not None else await self.aside(authentication.principal, credentials)
 
     async def refresh_tables(self) -> None:
-        """Make the lists of tables anew, for all who look; at most one at a time."""
+        """Update the lists of tables of all callers with a page. Calls share one update."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
         await asyncio.shield(self._refreshing)
 
     async def health(self, principal: Principal) -> str:
-        """The message about the state of the server, for who may know it; made at most about once a second.
+        """The message about the health of the server for one caller.
+
+        It is written about once a second at most.
 
         Raises:
-            ForbiddenError: the caller may not.
-
+            ForbiddenError: the caller may not know.
         """
         key, now = self.tables.key(principal), asyncio.get_running_loop().time()
         made_at, known = self._health.get(key, (-math.inf, ""))
@@ -218,14 +222,14 @@ class PageService:
         await self.aside(self.tables.refresh, principals)
 
     async def _beat(self) -> None:
-        """Tell all pages, once a second, what is new; until there are none."""
+        """Tell all pages the news once a second, until there are no pages."""
         loop = asyncio.get_running_loop()
         rested = 0.0
         while self._pages:
             await asyncio.sleep(_BEAT_SECONDS)
             pages = [page for page in self._pages if page.is_known]
             began = loop.time()
-            if began >= rested or not self._pages:  # without pages no table is followed any more
+            if began >= rested or not self._pages:  # without pages, the update stops counting rows of tables
                 try:
                     await self.refresh_tables()
                 except Exception:  # the boundary: pages keep the list that they have
@@ -237,7 +241,7 @@ class PageService:
     async def _close(self) -> None:
         self.tables.close()
         if not self._is_alone:
-            return  # who stops the loop ends its tasks
+            return  # the owner of the loop ends its tasks
         current = asyncio.current_task()
         rest = [task for task in asyncio.all_tasks() if task is not current]
         for task in rest:

@@ -1,4 +1,7 @@
-"""What one page has opened: which of its messages make sense, and what it may ask for. Pure."""
+"""The protocol state of one page: which messages are valid, and what is open.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,13 @@ __all__ = ["PageLimits", "PageSession"]
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """What one websocket of a page may have open.
+    """The limits of one page.
 
     Attributes:
-        streams: streams at a time.
-        rows: rows in view of one stream.
-        columns: columns in view of one stream.
-        cells: cells in view of all streams.
-
+        streams: most streams at a time.
+        rows: most rows in view of one stream.
+        columns: most columns in view of one stream.
+        cells: most cells in view of all streams.
     """
 
     streams: int = 16
@@ -39,19 +41,18 @@ class PageLimits:
 
     @classmethod
     def of(cls, limits: Limits) -> PageLimits:
-        """Those of a server."""
+        """The limits of a page, among those of a server."""
         return cls(limits.page_streams, limits.page_rows, limits.page_columns, limits.page_cells)
 
 
 class PageSession:
     """Reads the messages of one page, in order.
 
-    What is no message, or comes when it makes no sense, is an error that ends the websocket; what is too much is a
-    LimitError of its stream alone.
+    An invalid message, or one at the wrong time, is an error that ends the connection. Exceeding a limit is a
+    LimitError of one stream alone.
 
     Args:
-        limits: what the page may have open.
-
+        limits: the limits of the page.
     """
 
     def __init__(self, limits: PageLimits) -> None:
@@ -62,15 +63,17 @@ class PageSession:
 
     @property
     def streams(self) -> int:
-        """Streams that are open."""
+        """The number of open streams."""
         return len(self._cells)
 
     def receive(self, text: str) -> PageMessage | None:
-        """The message in a text frame; ``None`` for one to a stream that has ended, which the page may not know yet.
+        """Parse a message of the page.
+
+        Returns:
+            The message; ``None`` for a message to a stream that has ended, which the page may not know yet.
 
         Raises:
-            WireFormatError: it is none, or makes no sense now; the websocket must end.
-
+            WireFormatError: the message is invalid, or invalid now; the connection must end.
         """
         message = parse_page_message(text)
         if isinstance(message, Hello):
@@ -97,26 +100,24 @@ class PageSession:
         return message
 
     def begin(self, stream: int) -> None:
-        """Note that a stream opens, which shows nothing yet.
+        """Count a stream that opens, with nothing in view.
 
         Raises:
             LimitError: the page may open no further one.
-
         """
         if len(self._cells) >= self.limits.streams:
             raise LimitError(f"One page has {self.limits.streams:,} streams at most (page_streams); close one.")
         self._cells[stream] = 0
 
     def look(self, message: Open | Move, columns: int) -> None:
-        """Note what a stream shows from now on.
+        """Count the cells in view of a stream.
 
         Args:
-            message: its window.
+            message: the window of the stream.
             columns: columns of the table.
 
         Raises:
-            LimitError: that is too much; nothing has changed.
-
+            LimitError: there are too many; nothing has changed.
         """
         limits = self.limits
         width = columns if message.columns is None else len(message.columns)
@@ -131,5 +132,5 @@ class PageSession:
         self._cells[message.stream] = cells
 
     def ended(self, stream: int) -> None:
-        """A stream is not open any more."""
+        """Forget a stream that has ended."""
         self._cells.pop(stream, None)

@@ -39,25 +39,24 @@ __all__ = ["PageStream"]
 Arguments = TypeVarTuple("Arguments")
 
 _MOST_UNPAINTED: Final = 2
-"""Updates that a page has not acknowledged: one that it paints, and one on its way."""
+"""Most updates that a page has not acknowledged: one that it paints, and one on its way."""
 _WIDE: Final = 64
-"""Columns of a table up to which a stream numbers all of them."""
+"""Most columns of a table whose stream numbers all columns."""
 _FORMAT: Final = MessageFormat(Dialect.FLATTENED, LengthMode.RAGGED, ClientFamily.BROWSER)
 
 
 class PageStream(BundledExchange[bytes | str]):
-    """See the module.
+    """One stream of a page: a window of a table, followed or read once.
 
     Args:
         server_state: the server's state.
         principal: the caller.
         peer: the client's address.
-        stall: the watch over the websocket.
-        calls: of the event loop of the pages.
-        opening: what the page has asked for.
-        deliver: is given frames to write, on the event loop, and must have :meth:`took` called.
-        ended: is told, on the event loop, that the stream ends, and why.
-
+        stall: the watch over the client's progress in taking frames.
+        calls: schedules calls on the event loop of the pages.
+        opening: the request of the page.
+        deliver: called on the event loop with frames to write; :meth:`took` must be called for them.
+        ended: called on the event loop when the stream ends, with the reason.
     """
 
     def __init__(
@@ -80,18 +79,18 @@ class PageStream(BundledExchange[bytes | str]):
         self._tell_ended = ended
         self._is_settled = False
         self.exchange_state.report(ReadingReport(messages=0, unread=_MOST_UNPAINTED))
-        self._latest = self.exchange_state  # of the last request; one before it may have something to send
+        self._latest = self.exchange_state  # of the last request; an earlier one may have messages to send
         self._chosen: tuple[int, ...] | None = None
         self._is_paused = False
-        self._told_at = -math.inf  # of the last message: when its newest change was signalled
+        self._told_at = -math.inf  # the time of the newest change in the last message
 
     @property
     def table(self) -> Table | None:
-        """What it is about; ``None`` before the first request."""
+        """The table of the stream; ``None`` before the first request."""
         return self._latest.table
 
     def request(self, window: Open | Move, columns: tuple[int, ...] | None) -> SubscriptionRequest:
-        """The request for a window, and for columns by the numbers that they have for the stream."""
+        """The request for a window, and for columns by their numbers in the stream."""
         return SubscriptionRequest(
             b"",
             columns=columns,
@@ -101,19 +100,20 @@ class PageStream(BundledExchange[bytes | str]):
         )
 
     def ask(self, window: Open | Move, table: Table) -> None:
-        """Follow ``table`` in a window, or move the window. May be called on any thread, one call at a time.
+        """Follow ``table`` in a window, or move the window.
+
+        May be called on any thread, one call at a time.
 
         Raises:
             InvalidRequestError: the window names a column that the table lacks.
             UnknownTableError: the table was dropped meanwhile.
-
         """
         self._has_asked = True
         columns = window.columns
         if len(table.schema) <= _WIDE:
             self._follow(self.exchange_state, self.request(window, columns), table)
             return
-        # A wide table is, for the stream, one of the columns in view: all others would be named in each message.
+        # For the stream, a wide table has only the columns in view: each message would name all others.
         columns = check_columns(columns, len(table.schema))
         request = self.request(window, None)
         if columns == self._chosen:
@@ -137,12 +137,12 @@ class PageStream(BundledExchange[bytes | str]):
         self.served(request, table, was_subscription)
 
     def painted(self, updates: int) -> None:
-        """The page has painted that number of updates: there may be more."""
+        """Note that the page has painted ``updates`` updates: it may get more."""
         if self._latest.report(ReadingReport(messages=updates)):
             self.server_state.dispatcher.wake(self.scheduled)
 
     def pause(self, *, paused: bool) -> None:
-        """Have no updates made, or have them made again."""
+        """Pause or resume the making of updates."""
         self._is_paused = paused
         self._latest.pause(paused=paused)
         self.server_state.dispatcher.wake(self.scheduled)
@@ -150,7 +150,7 @@ class PageStream(BundledExchange[bytes | str]):
     # On a thread of the dispatcher.
 
     def opening(self) -> list[bytes | str]:
-        """Which columns the batches have, where these are not all, and the schema of the batches."""
+        """The numbers of the batches' columns if these are a part, and the schema."""
         columns = self.exchange_state.columns
         told = [] if columns is None else [columns_message(self.number, columns)]
         return [*told, schema_frame(self.number, self.exchange_state.schema)]
@@ -166,7 +166,7 @@ class PageStream(BundledExchange[bytes | str]):
             kind = FrameKind.FURTHER
 
     def after_turn(self) -> None:
-        """End a stream that was for a snapshot and has sent it."""
+        """End a stream for a snapshot that was sent."""
         if self._is_once:
             self.on_loop(self._end_if_read)
 
@@ -174,23 +174,23 @@ class PageStream(BundledExchange[bytes | str]):
         """Milliseconds since the newest change of an update."""
         changed_at, told = self.scheduled.signal.changed_at, self._told_at
         self._told_at = changed_at
-        if changed_at in (told, -math.inf):  # a change is in the table that has not been signalled yet
+        if changed_at in (told, -math.inf):  # the change in the table is not signalled yet
             return 0
         return max(0, int((self.server_state.clock() - changed_at) * 1000))
 
     def call_on_loop(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """As the base, with one wake-up for the calls of all pages that come close together."""
+        """Call a function on the event loop; close calls of all pages share a wake-up."""
         self._calls.soon(function, *arguments)
 
     # On the event loop.
 
     def take(self, bundle: list[bytes | str]) -> None:
-        """Have the frames written."""
+        """Pass the frames to the page."""
         if not self._is_settled:
             self._deliver(self, bundle)
 
     def delivered(self) -> None:
-        """The page has taken the frames."""
+        """Note that the page has taken the frames."""
         self.took()
         if self._is_once:
             self._end_if_read()
@@ -200,7 +200,7 @@ class PageStream(BundledExchange[bytes | str]):
             self.settle(None)
 
     def settle(self, error: BarrageError | None) -> None:
-        """End the stream, with that reason."""
+        """End the stream with that reason."""
         self.make_no_more()
         if not self._is_settled:
             self._is_settled = True

@@ -1,4 +1,7 @@
-"""The list of tables that pages show: made once a second for all pages, and sent as what has changed."""
+"""The list of tables on pages, updated once a second for all pages.
+
+Pages get the changes of the list.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,19 @@ from barrage_server.server.principal import Principal
 __all__ = ["TableList"]
 
 _MANY_TABLES: Final = 500
+"""Tables above which the whole list takes long to write."""
 _MOST_COLUMNS: Final = 100
-"""Columns of a table that are named in the list."""
+"""Most columns of a table that the list names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What callers with the same rights are told.
+    """The list for callers with the same rights.
 
     Attributes:
-        entries: by name.
-        edition: how often it was made.
-        change: the message about what is new in this edition; empty for nothing.
-
+        entries: entries by the table's name.
+        edition: number of this version of the list.
+        change: the message with the changes of this edition; empty for none.
     """
 
     entries: dict[str, dict[str, Any]]
@@ -42,12 +45,11 @@ class _View:
 class TableList:
     """Tables as pages list them: names, kinds, rows, rows changed a second, columns.
 
-    One thread makes the lists at a time; any may read them.
+    One thread updates the lists at a time; any may read them.
 
     Args:
-        access: what callers may see.
+        access: the rights of callers.
         clock: seconds, monotonic.
-
     """
 
     def __init__(self, access: AccessControl, clock: Callable[[], float]) -> None:
@@ -57,20 +59,20 @@ class TableList:
         self._rates = _Rates(clock)
 
     def key(self, principal: Principal) -> object:
-        """What callers have in common that see the same tables."""
+        """A key that callers with the same list of tables share."""
         return None if self._access.is_open else principal.role_names
 
     def refresh(self, principals: Iterable[Principal]) -> None:
-        """Make the lists for these callers anew, and forget those of others."""
+        """Update the lists of these callers, and forget all others."""
         wanted = {self.key(principal): principal for principal in principals}
         tables = {key: self._access.named(principal) for key, principal in wanted.items()}
         self._rates.measure({table for listed in tables.values() for table in listed})
         self._views = {key: self._renewed(key, principal, tables[key]) for key, principal in wanted.items()}
 
     def news(self, principal: Principal, edition: int) -> tuple[int, str]:
-        """The message to a page that has been told ``edition`` (0: nothing), and the edition that it has then.
+        """The message with the changes since ``edition``, and the present edition.
 
-        The message is empty when nothing is new.
+        Edition 0 is the empty list. The message is empty without changes.
         """
         view = self._views.get(self.key(principal))
         if view is None or view.edition == edition:
@@ -85,7 +87,7 @@ class TableList:
         return view is not None and len(view.entries) > _MANY_TABLES
 
     def close(self) -> None:
-        """Follow no table any more."""
+        """Stop counting the rows of all tables."""
         self._rates.measure(set())
 
     def _renewed(self, key: object, principal: Principal, tables: Iterable[Table]) -> _View:
@@ -98,7 +100,7 @@ class TableList:
         for name, entry in entries.items():
             before = view.entries.get(name)
             if before is not None and before["columns"] is not entry["columns"]:
-                dropped.append(name)  # another table, made since under the same name
+                dropped.append(name)  # another table has the name now
             elif before == entry:
                 continue
             elif before is not None:
@@ -120,7 +122,7 @@ class TableList:
 
 
 class _Rates:
-    """Rows changed a second of the tables that pages look at."""
+    """Rows changed a second of the tables that pages list."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -129,7 +131,7 @@ class _Rates:
         self._since = clock()
 
     def measure(self, tables: set[Table]) -> None:
-        """Take what was counted, and count on for these tables only."""
+        """Compute the rates since the last call; count for ``tables`` from now on."""
         now = self._clock()
         seconds, self._since = max(now - self._since, 1e-3), now
         for table, count in tuple(self._counts.items()):

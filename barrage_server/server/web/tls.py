@@ -20,7 +20,7 @@ def tls_context(chain: bytes, key: bytes, client_roots: bytes | None = None) -> 
         client_roots: certificates to trust for clients, each of which must then present one.
 
     Raises:
-        InvalidRequestError: they do not fit, or are no PEM.
+        InvalidRequestError: certificate and key do not fit, or are no PEM.
 
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -35,15 +35,18 @@ def tls_context(chain: bytes, key: bytes, client_roots: bytes | None = None) -> 
 
 
 def load_identity(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
-    """Present that certificate to new connections of ``context``. Raises what :func:`tls_context` does."""
-    # The ssl module reads certificates from files only. This one is readable by its owner only, and is deleted at once.
+    """Present a certificate to new connections of ``context``.
+
+    Raises what :func:`tls_context` does.
+    """
+    # The ssl module reads certificates from files only. The key's file is readable by its owner only, and deleted soon.
     with tempfile.TemporaryDirectory(prefix="barrage-tls-") as folder:
         chain_file, key_file = Path(folder, "chain.pem"), Path(folder, "key.pem")
         chain_file.write_bytes(chain)
         key_file.touch(mode=0o600)
         key_file.write_bytes(key)
         try:
-            # without a password, or the terminal would be asked for one
+            # with an empty password, because ssl would ask the terminal for one
             context.load_cert_chain(chain_file, key_file, password=b"")
         except (ssl.SSLError, ValueError) as error:
             raise InvalidRequestError(

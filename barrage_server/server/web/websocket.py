@@ -1,4 +1,4 @@
-"""A page behind a websocket."""
+"""A page over a websocket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from barrage_server.server.web.service import PageService
 __all__ = ["PageSocket"]
 
 _SMALL_BYTES: Final = 16 << 10
-"""Of frames that an empty buffer of a connection has room for: half of the library's ``write_limit``."""
+"""Most bytes of frames for an empty buffer of a connection: half of the library's ``write_limit``."""
 _STOPPING: Final = UnavailableError("The server is shutting down.")
 
 
@@ -31,8 +31,7 @@ class WebsocketChannel(PageChannel):
 
     Args:
         connection: the websocket, open.
-        seconds: without taking a byte, after which the page loses its connection.
-
+        seconds: seconds without taking a byte after which the page loses its connection.
     """
 
     def __init__(self, connection: ServerConnection, seconds: float) -> None:
@@ -47,7 +46,11 @@ class WebsocketChannel(PageChannel):
         return self._connection.state is State.OPEN
 
     async def texts(self) -> AsyncIterator[str]:
-        """The text frames. WireFormatError for a binary one."""
+        """The text frames of the page.
+
+        Raises:
+            WireFormatError: a frame is binary.
+        """
         try:
             async for text in self._connection:
                 if not isinstance(text, str):
@@ -57,7 +60,11 @@ class WebsocketChannel(PageChannel):
             return
 
     async def send(self, *frames: str | bytes) -> None:
-        """Send frames. ChannelClosedError: the websocket is closed."""
+        """Send frames.
+
+        Raises:
+            ChannelClosedError: the websocket is closed.
+        """
         try:
             for frame in frames:
                 with ProgressWatch(self._connection, self.stall, self._seconds):
@@ -66,7 +73,11 @@ class WebsocketChannel(PageChannel):
             raise ChannelClosedError from None
 
     def send_at_once(self, frames: Sequence[str | bytes]) -> bool:
-        """Send frames, if the client has taken all before them and they are small; whether that is so."""
+        """Send small frames if the client has taken all before them.
+
+        Returns:
+            Whether they were sent.
+        """
         connection = self._connection
         if not self.is_open or connection.transport.get_write_buffer_size():
             return False
@@ -87,12 +98,11 @@ class WebsocketChannel(PageChannel):
 
 
 class PageSocket:
-    """Serves a page behind a websocket; a :class:`~barrage_server.server.web.front.FrontSocket`.
+    """Serves a page over a websocket; a :class:`FrontSocket`.
 
     Args:
         connection: the websocket, open.
-        service: what all pages share.
-
+        service: the state that all pages share.
     """
 
     def __init__(self, connection: ServerConnection, service: PageService) -> None:
@@ -101,17 +111,17 @@ class PageSocket:
 
     @property
     def streams(self) -> int:
-        """Streams that are open."""
+        """The number of open streams."""
         return self._page.streams
 
     @property
     def is_known(self) -> bool:
-        """Whether the page has shown good credentials."""
+        """Whether the page has shown valid credentials."""
         return self._page.is_known
 
     @property
     def half_bytes(self) -> int:
-        """Nothing: messages are not assembled here."""
+        """None: messages are not assembled here."""
         return 0
 
     async def run(self) -> None:
@@ -119,10 +129,10 @@ class PageSocket:
         await self._page.run()
 
     async def say_goodbye(self) -> None:
-        """Return when the page has left. It is told by the end of its streams."""
+        """Return when the page has disconnected. The end of its streams tells it to."""
         await self._channel.close(_STOPPING)
         await self._page.wait_gone()
 
     async def cut(self) -> None:
-        """End everything."""
+        """End the websocket and all its streams."""
         await self.say_goodbye()
