@@ -1,1 +1,4 @@
-"""Operations as messages of Deephaven's table service, and back; needs the extra ``[deephaven]``."""
+"""Operations as messages of Deephaven's table service, and back.
+
+Needs the extra ``[deephaven]``.
+"""

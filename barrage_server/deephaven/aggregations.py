@@ -44,12 +44,11 @@ _COMBINED: Final = {
 
 
 def aggregation_of(message: proto.Aggregation) -> Aggregation:
-    """One aggregation with its columns.
+    """Read one aggregation with its columns.
 
     Raises:
-        InvalidRequestError: a part of it is missing.
-        UnsupportedOperationError: it is none of those that there are here.
-
+        InvalidRequestError: a part of the message is missing.
+        UnsupportedOperationError: there is no such aggregation here.
     """
     match message.WhichOneof("type"):
         case "columns":
@@ -70,7 +69,7 @@ def aggregation_of(message: proto.Aggregation) -> Aggregation:
 
 
 def specified(spec: proto.AggSpec) -> Aggregation:
-    """An aggregation without columns. Raises what :func:`aggregation_of` does."""
+    """Read an aggregation without columns. Raises what :func:`aggregation_of` does."""
     kind = spec.WhichOneof("type")
     if kind is None:
         raise InvalidRequestError("The specification of an aggregation is empty.")
@@ -104,7 +103,7 @@ def specified(spec: proto.AggSpec) -> Aggregation:
 
 
 def combined_of(message: proto.ComboAggregateRequest.Aggregate) -> Aggregation:
-    """An aggregation of the older call. Raises what :func:`aggregation_of` does."""
+    """Read an aggregation of the older call. Raises what :func:`aggregation_of` does."""
     columns = tuple(message.match_pairs)
     if message.type in _COMBINED:
         return replace(_COMBINED[message.type](), columns=columns)
@@ -118,12 +117,11 @@ def combined_of(message: proto.ComboAggregateRequest.Aggregate) -> Aggregation:
 
 
 def aggregation_message(aggregation: Aggregation) -> proto.Aggregation:
-    """The message of one aggregation with its columns.
+    """Write the message of one aggregation with its columns.
 
     Raises:
-        InvalidRequestError: a part of it is missing.
-        UnsupportedOperationError: a Deephaven server has none for it.
-
+        InvalidRequestError: a part of the aggregation is missing.
+        UnsupportedOperationError: a Deephaven server has no message for it.
     """
     match aggregation.function:
         case "count":
@@ -147,7 +145,10 @@ def aggregation_message(aggregation: Aggregation) -> proto.Aggregation:
 
 
 def spec_message(aggregation: Aggregation) -> proto.AggSpec:
-    """The message of an aggregation without its columns. Raises what :func:`aggregation_message` does."""
+    """Write the message of an aggregation without its columns.
+
+    Raises what :func:`aggregation_message` does.
+    """
     function, spec = aggregation.function, proto.AggSpec()
     if function in _PLAIN:
         getattr(spec, function).SetInParent()
@@ -179,7 +180,11 @@ def spec_message(aggregation: Aggregation) -> proto.AggSpec:
 
 
 def filter_texts(filters: Sequence[Any], verb: str) -> list[str]:
-    """Conditions that Deephaven takes as text alone; UnsupportedOperationError when one is a tree."""
+    """Conditions of a message that takes texts alone.
+
+    Raises:
+        UnsupportedOperationError: a condition is a tree.
+    """
     for condition in filters:
         if not isinstance(condition, str):
             raise UnsupportedOperationError(
@@ -208,7 +213,7 @@ def _sentinel_message(sentinel: str | bool | int | float | None) -> proto.AggSpe
 
 
 def _sentinel(message: proto.AggSpec.AggSpecNonUniqueSentinel) -> str | bool | int | float | None:
-    """The value for groups without a single one; null without."""
+    """The value for groups without a single value; None by default."""
     kind = message.WhichOneof("type")
     if kind is None or kind == "null_value":
         return None

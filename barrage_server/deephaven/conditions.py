@@ -56,12 +56,11 @@ def conditions_of(messages: Iterable[proto.Condition]) -> tuple[Condition, ...]:
 
 
 def condition_of(message: proto.Condition) -> Condition:
-    """One condition.
+    """Read one condition.
 
     Raises:
-        InvalidRequestError: a part of it is missing or makes no sense.
-        UnsupportedOperationError: it calls a method.
-
+        InvalidRequestError: a part of the message is missing or makes no sense.
+        UnsupportedOperationError: the condition calls a method.
     """
     match message.WhichOneof("data"):
         case "and":
@@ -97,7 +96,10 @@ def condition_of(message: proto.Condition) -> Condition:
 
 
 def _inverted(condition: Condition) -> Condition:
-    """The opposite, as a Deephaven server has it: that of ``<`` is ``>=``, which NaN does not meet either."""
+    """The opposite of a condition, as a Deephaven server has it.
+
+    The opposite of ``<`` is ``>=``, and NaN meets neither.
+    """
     match condition:
         case All(conditions):
             return AnyOf(tuple(map(_inverted, conditions)))
@@ -146,11 +148,10 @@ def _is_inverted(message: proto.InCondition | proto.MatchesCondition | proto.Con
 
 
 def condition_message(condition: Condition) -> proto.Condition:
-    """The message of one condition.
+    """Write the message of one condition.
 
     Raises:
-        UnsupportedOperationError: a Deephaven server would give it another meaning.
-
+        UnsupportedOperationError: a Deephaven server would give the condition another meaning.
     """
     match condition:
         case Compare(comparison, left, right, ignores_case):
@@ -204,13 +205,12 @@ def condition_message(condition: Condition) -> proto.Condition:
 
 
 def _without_case(condition: Compare) -> Compare | OneOf:
-    """The same condition in a form that a Deephaven server (42.7) computes rightly.
+    """The same condition in a form that a Deephaven server (42.7) computes correctly.
 
-    It takes each comparison without regard to case for ``==``; a list of texts it compares as it should.
+    It computes each comparison without regard to case as ``==``, and a list of texts correctly.
 
     Raises:
-        UnsupportedOperationError: it is by order, or of two columns.
-
+        UnsupportedOperationError: the comparison is by order, or of two columns.
     """
     comparison, sides = condition.comparison, (condition.left, condition.right)
     texts = tuple(side for side in sides if isinstance(side, str))
@@ -226,14 +226,14 @@ def _without_case(condition: Compare) -> Compare | OneOf:
 
 
 def _made(kind: str, message: Message) -> proto.Condition:
-    """A condition of a kind whose name is one of Python's words."""
+    """A condition whose kind is a keyword of Python."""
     made = proto.Condition()
     getattr(made, kind).CopyFrom(message)
     return made
 
 
 def _orders(condition: Condition) -> bool:
-    """Whether one of its comparisons is by order."""
+    """Whether one of the comparisons is by order."""
     match condition:
         case Compare(comparison):
             return comparison not in _EQUALITIES

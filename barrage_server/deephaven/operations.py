@@ -1,4 +1,4 @@
-"""Operations of a plan that messages of Deephaven's clients ask for (table.proto)."""
+"""The operations of a plan for messages of Deephaven's clients (table.proto)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ENDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An operation, and the tables that it is for."""
+    """An operation, and its input tables."""
 
     operation: plan.Operation
     inputs: tuple[Reference, ...]
@@ -86,20 +86,19 @@ CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "MetaTable": ("meta_table", table_pb2.MetaTableRequest),
     "Slice": ("slice", table_pb2.SliceRequest),
 }
-"""The unary calls of the service that compute: the name of the operation in a batch, and the class of the request."""
+"""The unary calls of the service that compute: by name, the operation's name in a batch, and the request's class."""
 
 
 def planned(kind: str, request: Any) -> Planned:
-    """The operation that a request asks for.
+    """The operation for a request.
 
     Args:
         kind: the name of the operation in a batch.
         request: the message.
 
     Raises:
-        InvalidRequestError: a part of it is missing or makes no sense.
+        InvalidRequestError: a part of the message is missing or makes no sense.
         UnsupportedOperationError: there is no such operation here.
-
     """
     reader = _READERS.get(kind)
     if reader is None:

@@ -1,4 +1,4 @@
-"""Plans as batches of Deephaven's table service (table.proto, ``BatchTableRequest``)."""
+"""Plans as batches of Deephaven's table service (``BatchTableRequest``)."""
 
 from __future__ import annotations
 
@@ -41,17 +41,16 @@ _INSTEAD: Final = {
     "ring_table": "Call it in a script of the server, and take the table that it gives.",
     "tail_pct": "Use tail, with a number of rows.",
 }
-"""What to do where Deephaven's clients have no such operation."""
+"""Advice for operations that Deephaven's clients do not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A request, and what its operations are called.
+    """A request, and the names of its operations.
 
     Attributes:
         request: the message; its last operation has the result.
-        verbs: for each operation of the message the method that it stands for.
-
+        verbs: for each operation of the message, the method that it stands for.
     """
 
     request: proto.BatchTableRequest
@@ -62,24 +61,23 @@ def batch_of(asked: Plan, result: bytes, ticket_of: Callable[[str], bytes]) -> B
     """The batch that computes a plan with one output.
 
     Args:
-        asked: the plan. It has no steps behind its output.
+        asked: the plan. No step follows its output.
         result: the ticket that the output gets.
-        ticket_of: the ticket of a table of the server, by name.
+        ticket_of: returns the ticket of a table of the server, by name.
 
     Raises:
         UnsupportedOperationError: Deephaven's table service has no message for an operation.
         InvalidRequestError: an operation has a value that its message cannot hold.
-
     """
     operations: list[Operation] = []
     verbs: list[str] = []
-    offsets: list[int] = []  # of the result of each step
+    offsets: list[int] = []  # by step: index of the operation with its result
     (output,) = asked.outputs
     for step in asked.steps[: output + 1]:
         inputs = [_reference(source, offsets, ticket_of) for source in step.inputs]
         try:
             made = list(_messages(step.operation, inputs, len(operations)))
-        except (TypeError, ValueError) as error:  # of protobuf: a number or text that its fields cannot hold
+        except (TypeError, ValueError) as error:  # raised by protobuf for a value that its fields cannot hold
             raise InvalidRequestError(f"'{step.operation.verb}' has a value that cannot be sent: {error}.") from None
         operations += made
         verbs += [step.operation.verb] * len(made)
@@ -99,7 +97,7 @@ def _reference(source: Source, offsets: Sequence[int], ticket_of: Callable[[str]
 
 
 def _messages(operation: plan.Operation, inputs: Inputs, offset: int) -> Iterable[Operation]:
-    """The messages of one operation, each on the result of the one before.
+    """The messages of one operation, each on the result of the previous one.
 
     ``where`` has several if it has both trees of conditions and texts. ``offset`` is the index of the first one.
     """
@@ -107,7 +105,7 @@ def _messages(operation: plan.Operation, inputs: Inputs, offset: int) -> Iterabl
         yield _message(operation, inputs)
         return
     source = inputs[0]
-    if not operation.conditions:  # a message all the same: the next operation, or the output, refers to it
+    if not operation.conditions:  # the next operation, or the output, needs a message to refer to
         yield Operation(fetch_table=deephaven_pb2.FetchTableRequest(source_id=source))
     for is_text, conditions in groupby(operation.conditions, lambda condition: isinstance(condition, str)):
         filters: Any = list(conditions)
@@ -175,7 +173,7 @@ def _time_table(operation: plan.TimeTable, _: Inputs) -> Operation:
     if isinstance(operation.start, str):
         request.start_time_string = operation.start
     else:
-        request.start_time_nanos = operation.start or 0  # which Deephaven takes for now
+        request.start_time_nanos = operation.start or 0  # Deephaven takes 0 for now
     return Operation(time_table=request)
 
 
@@ -220,7 +218,7 @@ def _sides(inputs: Inputs) -> Mapping[str, Any]:
 
 
 def _joined(operation: Any, inputs: Inputs) -> Mapping[str, Any]:
-    """What the messages of joins by equal keys share."""
+    """The fields that the messages of joins by equal keys share."""
     return {**_sides(inputs), "columns_to_match": operation.on, "columns_to_add": operation.joins}
 
 

@@ -1,4 +1,4 @@
-"""Functions of ``update_by`` as messages of Deephaven, and back (``UpdateByRequest``)."""
+"""Functions of ``update_by`` as messages of Deephaven, and back."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ _DELTAS: Final = {
     proto.ZERO_DOMINATES: DeltaControl.ZERO_DOMINATES,
 }
 _TIMES: Final = {"on_null_time": proto.SKIP, "on_negative_delta_time": proto.THROW, "on_zero_delta_time": proto.SKIP}
-"""What is done at times that are missing, descend, or are equal: nothing else can be asked for."""
-
-
+"""The only behaviour here at times that are missing, descend, or are equal."""
 _KINDS: Final = {
     "cum_sum": "sum",
     "cum_min": "min",
@@ -88,12 +86,11 @@ _DELTA_MESSAGES: Final = {control: number for number, control in _DELTAS.items()
 
 
 def update_by_of(message: proto.UpdateByRequest.UpdateByOperation) -> UpdateByOperation:
-    """One function with its columns.
+    """Read one function with its columns.
 
     Raises:
-        InvalidRequestError: a part of it is missing or makes no sense.
-        UnsupportedOperationError: it is none of those that there are here.
-
+        InvalidRequestError: a part of the message is missing or makes no sense.
+        UnsupportedOperationError: there is no such function here.
     """
     spec = message.column.spec
     kind = spec.WhichOneof("type")
@@ -119,12 +116,11 @@ def update_by_of(message: proto.UpdateByRequest.UpdateByOperation) -> UpdateByOp
 
 
 def update_by_message(operation: UpdateByOperation) -> proto.UpdateByRequest.UpdateByOperation:
-    """The message of one function with its columns.
+    """Write the message of one function with its columns.
 
     Raises:
-        InvalidRequestError: a part of it is missing.
-        UnsupportedOperationError: a Deephaven server has none for it.
-
+        InvalidRequestError: a part of the function is missing.
+        UnsupportedOperationError: a Deephaven server has no message for it.
     """
     message = proto.UpdateByRequest.UpdateByOperation()
     function = operation.function
@@ -165,12 +161,11 @@ def _set_scale(message: proto.UpdateByWindowScale, column: str | None, value: An
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """A number of rows, or a time.
+    """The size of a window: a number of rows, or a time.
 
     Attributes:
-        column: of the instants; None for rows.
+        column: the column of instants; None for rows.
         value: rows; or nanoseconds, or a text.
-
     """
 
     column: str | None

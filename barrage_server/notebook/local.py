@@ -1,4 +1,7 @@
-"""Pages of tables of this process, without a server or a socket: the same pages, on an event loop of their own."""
+"""Pages of tables of this process, without a server or a socket.
+
+The pages are those of a server, on an event loop of their own.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +46,13 @@ _PEER: Final = "this process"
 
 
 class LocalSource:
-    """A table of this process as what a page is to show.
+    """A table of this process as the source of a widget.
 
     Args:
         table: the table.
 
     Attributes:
-        title: what it is called.
-
+        title: the table's name.
     """
 
     def __init__(self, table: Table) -> None:
@@ -58,16 +60,20 @@ class LocalSource:
         self._table = table
 
     def target(self) -> dict[str, str]:
-        """What the page opens."""
+        """The page's address of the table."""
         return {"ticket": base64.b64encode(_HERE).decode("ascii"), "title": self.title}
 
     def open(self) -> LocalLink:
-        """A page session. LimitError: this process can start no further thread."""
+        """Open a page session.
+
+        Raises:
+            LimitError: this process can start no further thread.
+        """
         return LocalLink(self._table)
 
 
 class _Host:
-    """What serves pages of the tables of one graph, while there are any."""
+    """Serves pages of the tables of one graph, while there are any."""
 
     def __init__(self, graph: UpdateGraph) -> None:
         self.links = 0
@@ -88,7 +94,7 @@ class _Host:
         self.service.call(self._begin()).result()
 
     def close(self) -> None:
-        """End everything."""
+        """End all pages and threads."""
         self.state.streams.close()
         self.service.close()
         self.state.dispatcher.close()
@@ -98,7 +104,7 @@ class _Host:
         self._tidying = asyncio.get_running_loop().create_task(self._tidy())
 
     async def _tidy(self) -> None:
-        """Do once a second what the watchdog of a server does for subscriptions."""
+        """Do once a second what a server's watchdog does for subscriptions."""
         state = self.state
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
@@ -116,7 +122,7 @@ _hosts: Final[weakref.WeakKeyDictionary[UpdateGraph, _Host]] = weakref.WeakKeyDi
 
 
 def _start_over() -> None:
-    """In a process that was forked: the threads of the hosts are the other process's."""
+    """Forget the hosts in a forked process, which lacks their threads."""
     global _lock
     _lock = threading.Lock()
     _hosts.clear()
@@ -153,8 +159,8 @@ class LocalLink:
         self._lock = threading.Lock()
         self._is_over = False
         self._is_closed = False
-        self._written: set[concurrent.futures.Future[None]] = set()  # what was not taken yet
-        # messages, and what is told when they were taken; None: there are no more
+        self._written: set[concurrent.futures.Future[None]] = set()  # of messages that were not taken yet
+        # messages, and the future to set when they were taken; None after the last ones
         self._frames: queue.SimpleQueue[tuple[Sequence[bytes], concurrent.futures.Future[None]] | None]
         self._frames = queue.SimpleQueue()
         try:
@@ -166,7 +172,11 @@ class LocalLink:
         end_with_process(self, Ending.SUBSCRIPTION)
 
     def send(self, text: str) -> None:
-        """Send a message of a page. UnavailableError: it has ended."""
+        """Send a message of the page.
+
+        Raises:
+            UnavailableError: the session has ended.
+        """
         with self._lock:
             if self._is_over or self._is_closed:
                 raise UnavailableError("The page is closed.")
@@ -177,7 +187,11 @@ class LocalLink:
             raise UnavailableError("The page is closed.") from None
 
     def frames(self) -> Iterator[str | bytes]:
-        """The frames as they come. UnavailableError: the page has ended."""
+        """Yield the frames as they come.
+
+        Raises:
+            UnavailableError: the session has ended.
+        """
         while (entry := self._frames.get()) is not None:
             messages, taken = entry
             for message in messages:
@@ -189,13 +203,16 @@ class LocalLink:
         raise UnavailableError("The page is closed.")
 
     def cancel(self) -> None:
-        """End it; threads that read or send return. Waits for nothing, and may be called repeatedly."""
+        """End the session, without waiting. May be called repeatedly.
+
+        Threads that read or send return.
+        """
         self._is_over = True
-        with suppress(RuntimeError):  # it has left, and was the last one
+        with suppress(RuntimeError):  # the loop has ended with the last session
             self._host.service.loop.call_soon_threadsafe(self._channel.stop)
 
     def close(self) -> None:
-        """Leave. May be called repeatedly."""
+        """End the session, and wait for its end. May be called repeatedly."""
         self._close(None)
 
     def end_with_process(self, timeout: float) -> None:
@@ -225,7 +242,7 @@ class LocalLink:
 
     async def _leave(self) -> None:
         self._channel.stop()
-        for taken in tuple(self._written):  # what reads may have stopped between two messages
+        for taken in tuple(self._written):  # the reader may have stopped between two messages
             with suppress(concurrent.futures.InvalidStateError):
                 taken.set_exception(ChannelClosedError())
         await asyncio.wait([self._serving])

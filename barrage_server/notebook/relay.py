@@ -1,7 +1,8 @@
-"""Passes the messages of pages in a notebook on to a server, and its frames back. Knows of no notebook.
+"""Relays the messages of a notebook's pages to a server, and its frames back.
 
-Each display of a widget has a link of its own, which the page in the browser names. A link has two threads: one opens
-it and reads, one writes, so that neither the kernel nor another link waits for a server.
+The module knows of no notebook. Each display of a widget has a link of its own, which the page in the browser names. A
+link has two threads: one opens the link and reads, one writes, so that neither the kernel nor another link waits for a
+server.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ logger = logging.getLogger("barrage_server.client")
 
 _MOST_LINKS: Final = 64
 _MOST_NAME: Final = 100
-"""Characters of the name of a link."""
+"""Most characters of the name of a link."""
 _MOST_TEXT: Final = 64 << 10
-"""Characters of a message; the server takes no longer ones."""
+"""Most characters of a message, as on the server."""
 _MOST_WAITING: Final = 1_000
-"""Messages that the server has not taken yet."""
+"""Most messages that the server has not taken yet."""
 _IDLE_SECONDS: Final = 60.0
 
 Send = Callable[[dict[str, Any], list[bytes]], object]
@@ -37,18 +38,19 @@ class PageEnd(Protocol):
     """The server's end of a link."""
 
     def send(self, text: str) -> None:
-        """Send a message of the page. BarrageError: it has ended."""
+        """Send a message of the page. Raises BarrageError when the link has ended."""
 
     def frames(self) -> Iterator[str | bytes]:
-        """The frames as they come. BarrageError: why it has ended."""
+        """Yield the frames as they come. Raises BarrageError with the reason of the end."""
 
     def cancel(self) -> None:
-        """End it; :meth:`frames` and :meth:`send` return or raise soon. Waits for nothing; may be called repeatedly,
-        from any thread, also while an object is freed.
+        """End the link, without waiting; :meth:`frames` and :meth:`send` return soon.
+
+        May be called repeatedly, from any thread, also while an object is freed.
         """
 
     def close(self) -> None:
-        """Release it, after :meth:`cancel`. May wait."""
+        """Release the link, after :meth:`cancel`. May wait."""
 
 
 class Relay:
@@ -56,10 +58,10 @@ class Relay:
 
     Args:
         open_end: opens the server's end of a link; may take long.
-        send: see :data:`Send`.
+        send: sends a message to the browser.
         clock: seconds, monotonic.
-        settled: calls a function when the messages that the browser has sent by now were received, as far as that is
-            known: a kernel that computes receives none.
+        settled: calls a function when the kernel should have received the messages that the browser has sent by now. A
+            kernel that computes receives none.
 
     """
 
@@ -74,13 +76,13 @@ class Relay:
         self._send = send
         self._clock = clock
         self._settled = settled
-        self._lock = threading.RLock()  # what frees a widget closes its relay, on any thread, within any call
+        self._lock = threading.RLock()  # freeing a widget closes its relay, on any thread, within any call
         self._links: dict[str, _Link] = {}
         self._is_closed = False
 
     @property
     def links(self) -> int:
-        """Links that are open, or about to be."""
+        """The number of links that are open or being opened."""
         return len(self._links)
 
     def receive(self, message: object) -> None:
@@ -102,7 +104,7 @@ class Relay:
             link.put(text)
 
     def close(self) -> None:
-        """End all links, soon; no further one is opened. Waits for nothing, and may be called repeatedly."""
+        """End all links, without waiting, and open no more. May be called repeatedly."""
         with self._lock:
             self._is_closed = True
             links = list(self._links.values())
@@ -158,7 +160,7 @@ class _Link:
         self._asked = False
 
     def start(self) -> None:
-        """Open it, beside what the caller does next."""
+        """Open the link on a thread of its own."""
         try:
             start_thread(threading.Thread(target=self._read, name="barrage-widget", daemon=True))
         except LimitError as error:
@@ -176,7 +178,7 @@ class _Link:
             self.end("The server does not take the messages of this display.")
 
     def end(self, reason: str | None) -> None:
-        """End it; the browser is told a reason. Its threads do the rest."""
+        """End the link; its threads do the rest. The browser gets a ``reason``, if any."""
         with self._changed:
             if self._over.is_set():
                 return
@@ -215,7 +217,7 @@ class _Link:
             self.end("The server has ended the page.")
         except BarrageError as error:
             self.end(str(error))
-        except Exception:  # the boundary: a display must not end without a word
+        except Exception:  # the boundary: the browser is told
             logger.exception("a display of a widget failed")
             self.end("The kernel failed to show this; its log says why.")
 
@@ -236,7 +238,10 @@ class _Link:
             end.close()
 
     def _look_idle(self) -> None:
-        """Called about once a second, as the server sends a beat: a browser that is gone says nothing of it."""
+        """Check whether the browser has vanished, which is not told.
+
+        Called about once a second, since the server sends a beat.
+        """
         if not self._asked and self._clock() - self._heard > _IDLE_SECONDS:
             self._asked = True
             self._settled(self._end_if_idle)

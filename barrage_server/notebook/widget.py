@@ -18,21 +18,20 @@ __all__ = ["TableWidget"]
 
 _STATIC: Final = Path(__file__).parent / "static"
 _SETTLE_SECONDS: Final = 2.0
-"""Seconds that a kernel which was busy has for the messages that came meanwhile."""
+"""Seconds in which a kernel that was busy receives the messages that came meanwhile."""
 
 
 class TableWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no types
     """A table in a notebook: a grid, or a plot. Made by :func:`barrage_server.show`.
 
     Args:
-        source: what is shown.
-        height: in CSS pixels.
+        source: the table to show.
+        height: height in CSS pixels.
         theme: ``auto``, ``light`` or ``dark``.
         plot: the specification of a plot; ``None``: a grid.
-
     """
 
-    # as text, and not of one line, which could be a path: of a file the library keeps every widget
+    # as text, because the library keeps all widgets made from a file; of two lines, because one could be a path
     _esm = _STATIC.joinpath("widget.js").read_text(encoding="utf-8") + "\n"
 
     _target = traitlets.Dict().tag(sync=True)
@@ -53,11 +52,11 @@ class TableWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no types
 
     @property
     def displays(self) -> int:
-        """Displays that are connected."""
+        """The number of connected displays."""
         return self._relay.links
 
     def close(self) -> None:
-        """End all displays, and what they hold on the server. May be called repeatedly."""
+        """End all displays, and their sessions on the server. May be called repeatedly."""
         self._relay.close()
         super().close()
 
@@ -76,7 +75,7 @@ def _receive(widget: TableWidget, content: object, _buffers: object) -> None:
 
 
 def _sender(widget: weakref.ref[TableWidget]) -> Callable[[dict[str, Any], list[bytes]], object]:
-    """Sends to the browser while the widget is there."""
+    """Return a function that sends to the browser while the widget lives."""
 
     def send(message: dict[str, Any], buffers: list[bytes]) -> None:
         held = widget()
@@ -87,7 +86,10 @@ def _sender(widget: weakref.ref[TableWidget]) -> Callable[[dict[str, Any], list[
 
 
 def _settler() -> Callable[[Callable[[], object]], object]:
-    """Calls a function when the kernel has had time for the messages that have come; at once without an event loop."""
+    """Return a function that calls back when the kernel has received its messages.
+
+    Without an event loop it calls back at once.
+    """
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The widget of what is shown: sources of tables, and checked options."""
+"""The widget of a table: its source, and its checked options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Source", "source_of", "widget_of"]
 _THEMES: Final = ("auto", "light", "dark")
 _LEAST_HEIGHT: Final = 120
 _MOST_HEIGHT: Final = 10_000
-"""CSS pixels; the widget keeps heights that are set later within the same bounds."""
+"""Bounds of the height in CSS pixels, as in the widget's script."""
 _MOST_SERIES: Final = 8
 _PLOT_FIELDS: Final = ("x", "ys", "range")
 _PLACE: Final = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
@@ -30,33 +30,31 @@ _RANGE: Final = re.compile(rf"(?:rows \d+|last {_PLACE}|{_PLACE} {_PLACE})?", re
 
 
 class Source(Protocol):
-    """What is shown.
+    """A table to show.
 
     Attributes:
-        title: what it is called.
-
+        title: its title in the widget.
     """
 
     title: str
 
     def target(self) -> dict[str, str]:
-        """What the page opens: ``table`` or ``ticket`` (base64), and the ``title``."""
+        """The page's address of the table: its title, and ``table`` or ``ticket``."""
 
     def open(self) -> PageEnd:
-        """The server's end of a link."""
+        """Open the server's end of a link."""
 
 
 def source_of(table: object) -> Source:
-    """The source of what a user wants to see.
+    """The source of a table that a user wants to see.
 
     Raises:
-        InvalidRequestError: a plan that was closed.
-        SchemaMismatchError: it has no rows that could be shown.
-
+        InvalidRequestError: a plan was closed.
+        SchemaMismatchError: the object has no rows that could be shown.
     """
     if isinstance(table, LiveTable | RemoteTable):
         return table.page_source
-    from barrage_server.notebook.local import LocalSource  # which needs a good part of a server
+    from barrage_server.notebook.local import LocalSource  # it imports a good part of a server
 
     if isinstance(table, Table):
         return LocalSource(table)
@@ -64,12 +62,11 @@ def source_of(table: object) -> Source:
 
 
 def widget_of(source: Source, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
-    """The widget; see :func:`barrage_server.show`.
+    """Make the widget; see :func:`barrage_server.show`.
 
     Raises:
         DependencyError: the packages for widgets are not installed.
         InvalidRequestError: an option is wrong.
-
     """
     integer(height, "height", least=_LEAST_HEIGHT, most=_MOST_HEIGHT)
     if not isinstance(theme, str) or theme not in _THEMES:
@@ -85,7 +82,7 @@ def widget_of(source: Source, *, height: int = 400, theme: str = "auto", plot: o
 
 
 def _plot(plot: object) -> dict[str, object] | None:
-    """The specification of a plot, as the page has it; ``None``: a grid."""
+    """The specification of a plot in the page's form; ``None``: a grid."""
     if plot is None or plot is False:
         return None
     if plot is True:

@@ -10,15 +10,18 @@ from barrage_server.engine.traits import ROUTE
 
 __all__ = ["ROUTE", "forwarded", "on_route", "route_entry"]
 
-# Promises about all future changes. Rows of the copy can be removed or modified although those of the upstream never
-# are: when the upstream restarts with other content, the difference is an update here. Attributes of a version (IsFlat,
-# SortedColumns, RingCapacity ...) hold here too, since every version here is one of the upstream's.
+# Attributes about all future changes. They do not hold here: when the upstream restarts with other content, the
+# difference is an update, which may remove or modify rows. Attributes of a version (IsFlat, SortedColumns, RingCapacity
+# ...) hold here, because every version here is a version of the upstream.
 _HISTORY: Final = frozenset({"AppendOnly", "AddOnly"})
 _SORTED: Final = "SortedColumns"
 
 
 def forwarded(attributes: Mapping[str, object], columns: Sequence[str]) -> dict[str, object]:
-    """The attributes of the upstream table that hold for a copy with ``columns``, except the route."""
+    """The attributes of an upstream table that hold for a copy with ``columns``.
+
+    The route is left out.
+    """
     kept = {name: value for name, value in attributes.items() if name not in _HISTORY and name != ROUTE}
     order = kept.get(_SORTED)  # such as "D=Descending"
     if order is not None and not {part.partition("=")[0] for part in str(order).split(",")} <= set(columns):
@@ -27,7 +30,10 @@ def forwarded(attributes: Mapping[str, object], columns: Sequence[str]) -> dict[
 
 
 def route_entry(server: str, table: str) -> str:
-    """The entry of a relay in the route; ``server`` is a unique id of it."""
+    """The entry of a relay in the route.
+
+    ``server`` is a unique id of the relay.
+    """
     return f"{server}/{quote(table, safe='')}"
 
 

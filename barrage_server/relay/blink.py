@@ -16,13 +16,14 @@ __all__ = ["BlinkSink", "FollowedBlinkTable"]
 
 
 class FollowedBlinkTable(BlinkTable):
-    """A blink table that shows each upstream row for at most one cycle, and keeps it readable for slow subscribers.
+    """A blink table of upstream rows, each of which it shows for at most one cycle.
 
-    A replica drops a row when the upstream does; subscribers with longer intervals would miss it.
+    The rows stay readable for slow subscribers. A replica drops a row when the upstream does; subscribers with longer
+    intervals would miss it.
     """
 
     def append(self, rows: Rows) -> None:  # noqa: ARG002  (the signature is the base's)
-        """Refused: the rows come from upstream."""
+        """Refuse rows that do not come from upstream."""
         raise UnsupportedOperationError(
             f"Table '{self.name}' follows another one and cannot be published to; choose another name."
         )
@@ -32,23 +33,23 @@ class FollowedBlinkTable(BlinkTable):
         super().append(rows)
 
     def restate(self, traits: TableTraits) -> None:
-        """Take note of what the upstream promises from now on, beside that rows blink."""
+        """Take the upstream's present traits, except that rows blink."""
         self._traits = replace(traits, is_blink=True)
 
     def clear(self) -> None:
-        """Remove all rows: the upstream has none."""
+        """Remove all rows, because the upstream has none."""
         if self.size:
             nothing = [empty_array(data_type) for data_type in self.schema.types]
             self.graph.stage(self, Operation(OperationKind.APPEND, nothing))
 
 
 class BlinkSink:
-    """The target of the rows of one subscription: a table made when the columns are known, or the previous one.
+    """The target of the rows of one subscription: a new table, or the previous one.
 
     Args:
         graph: the graph of a new table.
         name: its name.
-        before: the table to reuse, when it has the same columns.
+        before: the table to reuse, if it has the same columns.
     """
 
     def __init__(self, graph: UpdateGraph, name: str, before: FollowedBlinkTable | None) -> None:
@@ -65,7 +66,7 @@ class BlinkSink:
             return self._table
 
     def feed(self, rows: pa.Table) -> None:
-        """Replace the rows in view; InternalError when the table is closed for writing."""
+        """Replace the rows in view. Raises InternalError for a table closed for writing."""
         table = self.table(rows.schema)
         if rows.num_rows:
             table.feed(rows)
@@ -73,6 +74,6 @@ class BlinkSink:
             table.clear()
 
     def clear(self) -> None:
-        """Remove the rows in view; InternalError when the table is closed for writing."""
+        """Remove the rows in view. Raises InternalError for a table closed for writing."""
         if self._table is not None:
             self._table.clear()

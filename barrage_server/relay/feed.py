@@ -26,15 +26,16 @@ logger = logging.getLogger("barrage_server.relay")
 
 
 class UpstreamFeed:
-    """Follows a table of another server until :meth:`stop`, and reconnects whenever it is lost.
+    """Follows a table of another server until :meth:`stop`.
+
+    It reconnects whenever the connection is lost.
 
     Args:
-        catalog: where the table is served. The name must be reserved there.
+        catalog: serves the table. The name must be reserved there.
         source: the upstream table.
         route: the entry that this server adds to the route of the table.
         max_delay: longest delay between two attempts to reach the upstream, in seconds.
         progress: the state to update.
-
     """
 
     def __init__(
@@ -113,7 +114,11 @@ class UpstreamFeed:
                 )
 
     def _follow_once(self) -> BarrageError:
-        """Subscribe to the upstream table, and serve it until the stream ends; returns the reason of the end."""
+        """Subscribe upstream, and serve the table until the stream ends.
+
+        Returns:
+            The reason of the end.
+        """
         self._over.clear()
         self._had = 0 if self._progress.table is None else self._progress.table.size
         self._fault = self._live_since = None
@@ -128,9 +133,7 @@ class UpstreamFeed:
             if not info.attributes.get("BlinkTable"):
                 table = self._progress.table if fits else None
                 return self._follow_rows(client, info, table if isinstance(table, ReplicaTable) else None)
-        with self._connected(
-            None
-        ) as client:  # the replica is only an input of the blink table: it has a graph of its own
+        with self._connected(None) as client:  # a graph of its own: the replica only feeds the blink table
             return self._follow_blinks(client, info, self._progress.table if fits else None)
 
     def _follow_rows(self, client: Client, info: TableInfo, onto: ReplicaTable | None) -> BarrageError:
@@ -142,7 +145,7 @@ class UpstreamFeed:
 
     def _follow_blinks(self, client: Client, info: TableInfo, before: Table | None) -> BarrageError:
         sink = BlinkSink(self._catalog.graph, self.name, before if isinstance(before, FollowedBlinkTable) else None)
-        sink.clear()  # rows may have been lost meanwhile: those in view are not the last ones
+        sink.clear()  # rows may have been lost meanwhile, so the rows in view are not the last ones
 
         def updated(update: Update) -> None:
             self._count(update)
@@ -184,7 +187,7 @@ class UpstreamFeed:
                 self._step, self._live = live.step, None
 
     def _fits(self, info: TableInfo) -> bool:
-        """Whether the served table can take the upstream's present content, judged by ``info``."""
+        """Whether the served table can take the upstream's content, judged by ``info``."""
         table, before = self._progress.table, self._progress.info
         if table is None or before is None:
             return False
@@ -202,7 +205,7 @@ class UpstreamFeed:
     def _serve(
         self, table: ReplicaTable | FollowedBlinkTable, info: TableInfo, attributes: Mapping[str, object]
     ) -> None:
-        """Put the table into the catalog, in place of the previous one, and become live."""
+        """Put the table into the catalog, in place of the previous one."""
         route = ",".join([*on_route(info.attributes), self._route])
         table.restate(TableTraits.of({**forwarded(attributes, table.schema.names), ROUTE: route}))
         had, self._had = self._had, 0
@@ -235,7 +238,7 @@ class UpstreamFeed:
         if not live.state.is_final:
             self._over.wait()
         error = self._fault or live.error or self._progress.closed()
-        cause = error.__cause__  # its own text only says that there was no retry
+        cause = error.__cause__  # the text of the error itself only says that there was no retry
         return cause if isinstance(cause, BarrageError) else error
 
     def _count(self, _update: Update) -> None:

@@ -31,8 +31,8 @@ class FollowedTable:
     thread; in a listener of this table, :meth:`close` waits some seconds for the thread that runs it.
 
     Args:
-        catalog: where the table is served. The name must be reserved there.
-        name: what it is called there.
+        catalog: serves the table. The name must be reserved there.
+        name: the table's name there.
         source: the upstream table.
         route: the entry that this server adds to the route of the table.
         max_delay: longest delay between two attempts to reach the upstream, in seconds.
@@ -83,10 +83,10 @@ class FollowedTable:
 
     @property
     def table(self) -> Table:
-        """The served table. It is a new object after the upstream table came back with other columns.
+        """The served table: a new object when the upstream came back with other columns.
 
         Raises:
-            UnknownTableError: the first content has not come yet, or this is closed.
+            UnknownTableError: the first content has not come yet, or the followed table is closed.
         """
         table = self._progress.table
         if table is None:
@@ -111,11 +111,14 @@ class FollowedTable:
         )
 
     def wait_live(self, timeout: float | None = None) -> None:
-        """Wait until updates flow; ``timeout`` is in seconds; ``None`` has no limit.
+        """Wait until updates flow.
+
+        Args:
+            timeout: seconds; ``None`` has no limit.
 
         Raises:
             DeadlineError: they did not within ``timeout``; the text has the last error.
-            UnavailableError: this was closed.
+            UnavailableError: the followed table was closed.
         """
         self.wait_for(FollowedState.LIVE, timeout)
 
@@ -124,10 +127,12 @@ class FollowedTable:
         self._progress.wait_for(state, timeout)
 
     def wait_first(self, patience: float) -> None:
-        """Wait until the table is served. Transient errors are retried for ``patience`` seconds.
+        """Wait until the table is served.
+
+        Transient errors are retried for ``patience`` seconds.
 
         Raises:
-            BarrageError: the reason why it is not served.
+            BarrageError: the reason why the table is not served.
         """
         self._progress.wait_first(patience)
 
@@ -139,7 +144,10 @@ class FollowedTable:
     # Closing.
 
     def close(self) -> None:
-        """Stop following, and drop the table; its subscribers get an error. May be called repeatedly."""
+        """Stop following, and drop the table. May be called repeatedly.
+
+        Subscribers of the table get an error.
+        """
         self.stop()
         self.join()
         with self._progress.changed:

@@ -1,4 +1,4 @@
-"""All tables of a server that follow tables of other servers."""
+"""The followed tables of one server."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class Follows:
     """The followed tables by name. Methods may be called from any thread.
 
     Args:
-        catalog: where they are served.
-
+        catalog: serves the tables.
     """
 
     def __init__(self, catalog: TableCatalog) -> None:
@@ -30,12 +29,12 @@ class Follows:
         self._closing = False
 
     def all(self) -> tuple[FollowedTable, ...]:
-        """All of them, by name."""
+        """All followed tables, in the order of their names."""
         with self._lock:
             return tuple(self._open[name] for name in sorted(self._open))
 
     def find(self, name: str) -> FollowedTable | None:
-        """The one of that name."""
+        """The followed table of that name; None without one."""
         with self._lock:
             return self._open.get(name)
 
@@ -43,7 +42,7 @@ class Follows:
         """Follow ``source`` as ``name``.
 
         Args:
-            name: what the table is called here.
+            name: the table's name here.
             source: the upstream table.
             max_delay: longest delay between two attempts to reach the upstream, in seconds.
             wait: seconds to wait for the first content; None returns at once.
@@ -65,7 +64,10 @@ class Follows:
         return followed
 
     def close(self) -> None:
-        """Stop following. The tables stay, so that subscribers are told of the server's end, not of a drop."""
+        """Stop following.
+
+        The tables stay, so that subscribers are told of the server's end and not of a drop.
+        """
         with self._lock:
             self._closing = True
             still_open = tuple(self._open.values())

@@ -24,17 +24,16 @@ class Progress:
         name: the table's name here, for texts.
 
     Attributes:
-        changed: notified after every change of anything here; its lock guards all of it, and may be taken again.
+        changed: notified after every change of an attribute; its lock guards all of them, and may be taken again.
         closing: set when following ends.
         state: whether updates flow.
-        since: time at which it was entered, on the monotonic clock.
+        since: time at which the state was entered, on the monotonic clock.
         error: why updates do not flow; ``None`` when they do.
         table: the served table; ``None`` before the first content.
-        info: the upstream's description of it.
+        info: the upstream's description of the table.
         connections: number of times that updates began to flow.
         updates: number of updates received.
-        resumed: number of reconnections after which an update followed, and no snapshot.
-
+        resumed: number of reconnections that began with an update, and not with a snapshot.
     """
 
     def __init__(self, name: str) -> None:
@@ -94,10 +93,12 @@ class Progress:
             raise DeadlineError(f"'{self.name}' was not {wanted} within {limit:g} s, but {self.state}{why}")
 
     def wait_first(self, patience: float) -> None:
-        """Wait until the table is served. Transient errors are retried for ``patience`` seconds.
+        """Wait until the table is served.
+
+        Transient errors are retried for ``patience`` seconds.
 
         Raises:
-            BarrageError: the reason why it is not served.
+            BarrageError: the reason why the table is not served.
         """
         deadline = time.monotonic() + patience
         with self.changed:

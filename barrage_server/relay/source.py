@@ -22,7 +22,7 @@ __all__ = ["Source"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An upstream table, and how it is followed.
+    """An upstream table, and the settings to follow it with.
 
     Attributes:
         uri: as given; it appears in logs and statistics.
@@ -31,7 +31,6 @@ class Source:
         columns: columns to follow; ``None`` for all.
         interval_ms: least time between two updates, in milliseconds.
         timeout: most seconds of a short call, and most seconds without progress of a longer one.
-
     """
 
     uri: str
@@ -97,7 +96,7 @@ class Source:
         )
 
     def is_at(self, host: str, ports: Collection[int]) -> bool:
-        """Whether the upstream is the server that listens on ``host`` at one of ``ports``."""
+        """Whether the upstream is the server on ``host`` at one of ``ports``."""
         there = urlsplit(self.address.server.location)
         if _port(there) not in ports or there.hostname is None:
             return False
@@ -120,7 +119,10 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def _addresses(host: str) -> set[_Address]:
-    """The addresses of a host name; none for an unknown one, which connecting reports."""
+    """The addresses of a host name.
+
+    There are none for an unknown name, which connecting reports.
+    """
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError:
@@ -129,7 +131,7 @@ def _addresses(host: str) -> set[_Address]:
 
 
 def _is_local(address: _Address) -> bool:
-    """Whether it is an address of this machine: only those can be bound."""
+    """Whether it is an address of this machine: only such addresses can be bound."""
     if address.is_loopback:
         return True
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6

@@ -19,8 +19,8 @@ class FollowedState(StrEnum):
         CONNECTING -> LIVE -> RECONNECTING | MISSING | REFUSED -> LIVE ...
               any of them -> CLOSED
 
-    Only ``CLOSED`` is final: in all others the upstream is retried. From the first ``LIVE`` on the table is served;
-    while the upstream is lost, with its last content.
+    Only ``CLOSED`` is final: in all others the upstream is retried. The table is served from the first ``LIVE`` on,
+    with its last content while the upstream is lost.
     """
 
     CONNECTING = "connecting"

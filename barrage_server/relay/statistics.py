@@ -13,7 +13,7 @@ __all__ = ["FollowedStatistics"]
 @public
 @dataclass(frozen=True, slots=True)
 class FollowedStatistics:
-    """One followed table.
+    """The figures of one followed table.
 
     Attributes:
         name: its name here.
@@ -25,8 +25,7 @@ class FollowedStatistics:
         upstream_step: the upstream's cycle of its last message; -1 before, and when the upstream does not send it.
         updates: number of messages with changes since the first content.
         connections: number of times that updates began to flow: 1, and one more for each reconnection.
-        resumed: number of reconnections after which an update followed, and no snapshot.
-
+        resumed: number of reconnections that began with an update, and not with a snapshot.
     """
 
     name: str

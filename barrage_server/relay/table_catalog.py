@@ -1,4 +1,4 @@
-"""What following needs of the server that it is for."""
+"""The interface of the server's catalog that following needs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["TableCatalog"]
 
 
 class TableCatalog(Protocol):
-    """Names and the tables behind them: the part of a server's catalog that followed tables use."""
+    """The part of a server's catalog that followed tables use."""
 
     @property
     def graph(self) -> UpdateGraph:
-        """The update graph of all tables there."""
+        """The update graph of all tables in the catalog."""
 
     def find(self, name: str) -> Table | None:
         """The table of that name, if there is one."""
@@ -27,7 +27,7 @@ class TableCatalog(Protocol):
         """Serve a table."""
 
     def replace(self, before: Table, table: Table) -> None:
-        """Serve ``table`` in place of ``before``, whose subscribers get an error that it was dropped."""
+        """Serve ``table`` in place of ``before``, whose subscribers get an error."""
 
     def drop(self, name: str) -> None:
-        """Take a table away."""
+        """Stop serving a table."""
