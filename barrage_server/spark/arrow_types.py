@@ -1,7 +1,7 @@
 """Spark types as Arrow types of a live table.
 
 Field nullability, names of list children and the session's time zone differ between the ways that rows leave Spark;
-a table has one schema. So there is one form: every field may be null (but for map keys), list children are called
+a table has one schema. So there is one form: every field may be null (except map keys), list children are called
 ``item``, and instants are microseconds in UTC.
 """
 
@@ -52,11 +52,12 @@ _REFUSED: Final[dict[str, str]] = {
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The schema of the live table that rows of the Spark schema ``schema`` go into.
+    """The schema of the live table for rows of the Spark schema ``schema``.
 
-    UnsupportedTypeError names the column whose type a table cannot hold, and what to cast it to: year-month and
-    calendar intervals, variant, geometry and geography, and columns that are nothing but null. SchemaMismatchError when
-    two columns have the same name.
+    Raises:
+        UnsupportedTypeError: a column has a type that a table cannot hold: year-month and calendar intervals, variant,
+            geometry and geography, and columns of nulls alone. The text names the column, and a type to cast it to.
+        SchemaMismatchError: two columns have the same name.
     """
     names = schema.fieldNames()
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -66,15 +67,18 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """``batch``, as Spark made it, with exactly ``schema``; nothing is copied where only names and zones differ."""
+    """Cast a batch of Spark to ``schema``.
+
+    Nothing is copied where only names and zones differ.
+    """
     return batch if batch.schema.equals(schema, check_metadata=True) else batch.cast(schema)
 
 
 def with_nullable_fields(frame: DataFrame) -> DataFrame:
-    """``frame`` with every field within its columns declared as one that may be null.
+    """Declare every field within the columns of ``frame`` as nullable.
 
-    ``DataFrame.toArrow`` fails on a null struct whose fields are declared never to be null, which is what Spark
-    declares of most structs that a query makes.
+    ``DataFrame.toArrow`` fails on a null struct whose fields are declared as never null. Spark declares most structs of
+    a query so.
     """
     columns = []
     for field in frame.schema.fields:

@@ -1,7 +1,8 @@
-"""The streaming query of a sink call: its id, its output mode and its batch, as far as Spark provides them.
+"""The streaming query of a sink call, as far as Spark provides it.
 
-Spark passes only rows and a number to a ``foreachBatch`` function. The rest is in local properties of the thread, which
-are public, and in the running query, which only classic Spark (not Spark Connect) shows to Python.
+Spark passes only rows and a number to a ``foreachBatch`` function. The query's id and batch are in local properties of
+the thread, which are public. The output mode is in the running query, which only classic Spark (not Spark Connect)
+shows to Python.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ BATCH_ID: Final = "streaming.sql.batchId"
 class QueryStoppedError(BarrageError):
     """The query was stopped while its batch waited for the server.
 
-    Spark distinguishes this end from a failure by the text of the traceback that Python passes to Java. It must be
-    short: Spark searches the text with a regular expression that needs a stack frame per character.
+    Spark tells this end from a failure by the text of the traceback that Python passes to Java. It must be short: Spark
+    searches the text with a regular expression that needs a stack frame per character.
     """
 
     def __init__(self) -> None:
@@ -54,10 +55,10 @@ _UNKNOWN_SIZE: Final = 1 << 60
 
 
 def publisher_id(spark: SparkSession) -> str | None:
-    """The id of the streaming query that the calling thread belongs to; None outside of one.
+    """The id of the calling thread's streaming query; None outside of one.
 
-    Spark Connect has no local properties: there the application's id is used, which a restart does not keep, so
-    ``BarrageSink(..., publisher="a name of your own")`` is needed for batches to be recognised after one.
+    Spark Connect has no local properties, and so None: batches need ``BarrageSink(..., publisher="a name of your
+    own")``.
     """
     if not is_classic(spark):
         return None
@@ -66,7 +67,7 @@ def publisher_id(spark: SparkSession) -> str | None:
 
 
 def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
-    """The publish mode for the output mode of the running query; None when it is unknown."""
+    """The publish mode for the output mode of a running query; None when unknown."""
     if query is None or not is_classic(spark):
         return None
     try:
@@ -75,24 +76,27 @@ def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
         running = spark._jsparkSession.sharedState().activeStreamingQueries().get(jvm.java.util.UUID.fromString(query))
         return None if running is None else _MODES.get(str(running.outputMode()).lower())
     except _jvm_errors():
-        # Not public, so another Spark may lack it; the sink then uses its own settings only.
+        # Not public, so another Spark may lack it; the sink's own settings decide then.
         return None
 
 
 def plan_size(frame: DataFrame) -> int | None:
-    """Spark's estimate of the bytes that ``frame`` holds, made without running it; None when it has none."""
+    """Spark's estimate of the bytes of ``frame``; None without one.
+
+    The query is not run for it.
+    """
     if not is_classic(frame.sparkSession):
         return None
     try:
         size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     except _jvm_errors():
-        # Not public either; without it the previous batch is the estimate.
+        # Not public either; without it the size of the previous batch is the estimate.
         return None
     return size if size < _UNKNOWN_SIZE else None
 
 
 def sleep_for(spark: SparkSession, query: str | None) -> Callable[[float], None]:
-    """How to pause in a batch of ``query``: so that stopping the query ends the pause.
+    """A function that pauses in a batch of ``query`` until the query is stopped.
 
     A ``foreachBatch`` function runs in the query's own Java thread, which ``query.stop()`` interrupts: Java's sleep
     then fails. The batch must fail too, or Spark would count it as published.

@@ -22,8 +22,8 @@ def check_gap(settings: PublishSettings, publisher: str, batch: int, last: int |
     Args:
         settings: the sink's.
         publisher: the name under which the server remembers batches.
-        batch: the batch to publish now.
-        last: the last one that the server remembers; None when there is none.
+        batch: the number of the batch to publish now.
+        last: the last batch that the server remembers; None without one.
 
     Raises:
         LostBatchesError: batches are missing, and ``on_gap`` is ``fail``.

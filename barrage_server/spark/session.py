@@ -1,4 +1,7 @@
-"""A Spark session that works without settings: Java found, workers running this Python, a quiet terminal."""
+"""A Spark session that works without settings.
+
+Java is found, the workers run this Python, and the terminal stays quiet.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,23 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-# A local Spark has no business with other machines, nor with what this one's name resolves to.
+# A local Spark needs no other machines, and must not depend on the address of this machine's name.
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def spark_session(app_name: str, *, master: str = "local[*]", **conf: str) -> SparkSession:
-    """A local Spark session, for a notebook, a test or a small job; the session that exists already, if there is one.
+    """A local Spark session for a notebook, a test or a small job.
+
+    An existing session is returned.
 
     Args:
         app_name: shown in Spark's own user interface and log.
         master: where Spark runs; ``local[2,3]`` means two cores, and up to three attempts per task.
-        conf: Spark settings by name, as in ``**{"spark.driver.memory": "2g"}``. The web interface and the console
-            progress bar are off, and the session's time zone is UTC, unless set here.
+        conf: Spark settings by name, as in ``**{"spark.driver.memory": "2g"}``. By default the web interface and the
+            console progress bar are off, and the session's time zone is UTC.
 
-    DependencyError when PySpark or a Java that it can run on is missing.
+    Raises:
+        DependencyError: PySpark, or a Java that it can run on, is missing.
     """
     try:
         from pyspark.sql import SparkSession

@@ -1,4 +1,7 @@
-"""The settings of a sink, checked once: the same names for :class:`BarrageSink` and the options of the data source."""
+"""The checked settings of a sink.
+
+:class:`BarrageSink` and the options of the data source have the same names for them.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,9 @@ __all__ = [
 ]
 
 DEFAULT_RETRY_SECONDS: Final = 300.0
-"""Seconds for which a server that cannot be reached is waited for, as a client's subscriptions wait."""
+"""Most seconds to wait for an unreachable server, as for a client's subscriptions."""
 TOKEN_VARIABLE: Final = "BARRAGE_TOKEN"
-"""Environment variable of the driver that holds the server's token, when none is given."""
+"""Environment variable of the driver with the server's token, for settings without one."""
 
 DEFAULT_SHIP_THRESHOLD: Final = 4 * 1024 * 1024
 """Bytes of Arrow data up to which ``ship="auto"`` sends a batch through the driver."""
@@ -50,16 +53,16 @@ _SPARK_MODES: Final = {
     "complete": PublishMode.REPLACE,
     "delete": PublishMode.DELETE,
 }
-# What Spark itself puts among the options of a data source.
+# Options that Spark itself adds to those of a data source.
 _SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "path", "queryname"})
-# What a BarrageSink tells the writer that it sends its rows through.
+# Options that a BarrageSink adds for the writer of its rows.
 _ERRAND_OPTIONS: Final = frozenset({"batch", "receipt", "expectedlast", "epoch"})
 
 _T = TypeVar("_T")
 
 
 class Ship(StrEnum):
-    """Which way the rows of a micro-batch take to the server."""
+    """The path of a micro-batch's rows to the server."""
 
     AUTO = "auto"
     DRIVER = "driver"
@@ -67,7 +70,7 @@ class Ship(StrEnum):
 
 
 class OnGap(StrEnum):
-    """The reaction to batches that the server does not know and Spark will not send again."""
+    """The reaction to batches that the server lost and Spark will not send again."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -75,9 +78,10 @@ class OnGap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PublishSettings:
-    """Plain configuration, and nothing else: it travels to the executors pickled, or as options of the data source.
+    """The settings of one table, without any state.
 
-    ``uri`` gets the scheme and the port that it lacks.
+    They travel to the executors pickled, or as options of the data source. ``uri`` gets the scheme and the port that it
+    lacks.
     """
 
     uri: str
@@ -123,7 +127,11 @@ class PublishSettings:
         check_target(self.kind, self.key, self.capacity, self.mode, is_new=True)
 
     def check_columns(self, schema: pa.Schema) -> None:
-        """UnknownColumnError when a key column, or the one to order by, is not among the columns of ``schema``."""
+        """Check that the rows have the key columns and the column to order by.
+
+        Raises:
+            UnknownColumnError: ``schema`` lacks one of them.
+        """
         known = frozenset(schema.names)
         for what, names in (("key", self.key or ()), ("order_by", (self.order_by,) if self.order_by else ())):
             absent = [name for name in names if name not in known]
@@ -134,11 +142,11 @@ class PublishSettings:
                 )
 
     def commit_part(self, schema: pa.Schema, tokens: Iterable[str | None]) -> CommitPart:
-        """What a commit is to do with this table.
+        """The part of a commit that concerns this table.
 
         Args:
-            schema: of its rows.
-            tokens: of the parts, in the order in which they are applied; None for a part without rows.
+            schema: schema of the rows.
+            tokens: tokens of the partitions in the order in which they apply, with None for empty ones.
         """
         return CommitPart(
             table=self.table,
@@ -159,13 +167,13 @@ class PublishSettings:
         expected_last: int | None,
         epoch: str | None,
     ) -> CommitRequest:
-        """The commit of what tasks have staged as ``batch``.
+        """The commit of the rows that tasks have staged as ``batch``.
 
         Args:
             publisher: the name under which the server remembers batches.
             batch: the batch's number.
             parts: its tables.
-            expected_last: the last batch of the publisher that the server must know; None does not ask.
+            expected_last: the last batch of the publisher that the server must know; None does not check.
             epoch: the query's id, if there is a query.
         """
         return CommitRequest.over(
@@ -179,16 +187,19 @@ class PublishSettings:
         )
 
     def to_options(self) -> dict[str, str]:
-        """The options of the data source that say the same."""
+        """The options of the data source for these settings."""
         options = {field.name: getattr(self, field.name) for field in fields(self)}
         options["key"] = None if self.key is None else ",".join(name.replace(",", "\\,") for name in self.key)
         return {name: str(value) for name, value in options.items() if value is not None}
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> PublishSettings:
-        """Settings from options of the data source, whose names may be in any case and with or without underscores.
+        """Parse the options of the data source.
 
-        InvalidRequestError names options that are unknown: a misspelt ``key`` would otherwise make another table.
+        Their names may be in any case, and with or without underscores.
+
+        Raises:
+            InvalidRequestError: an option is unknown. A misspelt ``key`` would otherwise make another table.
         """
         given = {name.lower().replace("_", ""): value for name, value in options.items()}
         given.setdefault("uri", given.get("path", ""))
@@ -227,9 +238,12 @@ def no_key_text(table: str, mode: PublishMode) -> str:
 
 
 def parse_key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    r"""Key columns: a list of names, or one text with commas between them (``\,`` for a comma within a name).
+    r"""Parse key columns: a list of names, or one text with commas between names.
 
-    InvalidRequestError when it is something else.
+    ``\,`` stands for a comma within a name.
+
+    Raises:
+        InvalidRequestError: ``key`` is something else.
     """
     if isinstance(key, str):
         names = [name.replace("\0", ",").strip() for name in key.replace("\\,", "\0").split(",")]
@@ -242,32 +256,39 @@ def parse_key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def parse_mode(mode: str | PublishMode | None) -> PublishMode | None:
-    """A publish mode by our name (append, upsert, replace, delete) or Spark's (append, update, complete)."""
+    """Parse a publish mode, by the name here or by Spark's name.
+
+    The names are append, upsert, replace and delete; Spark's are append, update and complete.
+    """
     return None if mode is None else _choice("mode", mode, _SPARK_MODES)
 
 
 def parse_ship(ship: str | Ship) -> Ship:
-    """``auto``, ``driver`` or ``executors``."""
+    """Parse ``auto``, ``driver`` or ``executors``."""
     return _choice("ship", ship, {str(way): way for way in Ship})
 
 
 def parse_kind(kind: str | TableKind | None) -> TableKind | None:
-    """A kind of table, or None for what mode and key suggest."""
+    """Parse a kind of table; None leaves it to mode and key."""
     return None if kind is None else _choice("kind", kind, {str(each): each for each in TableKind})
 
 
 def parse_on_gap(on_gap: str | OnGap) -> OnGap:
-    """``fail`` or ``warn``."""
+    """Parse ``fail`` or ``warn``."""
     return _choice("on_gap", on_gap, {str(way): way for way in OnGap})
 
 
 def parse_takeover(text: str) -> bool:
-    """``true`` or ``false``."""
+    """Parse ``true`` or ``false``."""
     return _choice("takeover", text, {"true": True, "false": False})
 
 
 def parse_retry_seconds(seconds: float | str | None) -> float:
-    """Seconds, which may be ``inf``; None for the default. InvalidRequestError when it is no number, or negative."""
+    """Parse a number of seconds, which may be ``inf``; None for the default.
+
+    Raises:
+        InvalidRequestError: it is no number, or negative.
+    """
     if seconds is None:
         return DEFAULT_RETRY_SECONDS
     try:
@@ -282,9 +303,10 @@ def parse_retry_seconds(seconds: float | str | None) -> float:
 
 
 def parse_token(token: str | None) -> str | None:
-    """The token to log in with: the one given, else that of the environment variable ``BARRAGE_TOKEN``.
+    """The token to log in with: ``token``, or that of ``BARRAGE_TOKEN``.
 
-    InvalidRequestError when the one given is blank.
+    Raises:
+        InvalidRequestError: ``token`` is blank.
     """
     if token is None:
         return os.environ.get(TOKEN_VARIABLE, "").strip() or None
@@ -297,7 +319,7 @@ def parse_token(token: str | None) -> str | None:
 
 
 def parse_certificates(given: Pem | None) -> str | None:
-    """The PEM text of certificates, which are given as text or as a file of the driver."""
+    """The PEM text of certificates, given as text or as a file of the driver."""
     return None if given is None else read_pem(given, "tls_root_certs").decode("utf-8", "replace")
 
 

@@ -1,9 +1,8 @@
-"""Which way a micro-batch takes: through the driver, or from the executors straight to the server.
+"""The path of a micro-batch: through the driver, or from the executors.
 
-Either way costs one Spark job. Through the driver a batch is one Flight stream, and its rows pass through the driver's
-memory one after the other; from the executors it is a task in a Python worker and a Flight stream per partition, side
-by side, and no row passes the driver. So small batches go through the driver, and large ones, and those of unknown
-size, do not.
+Either path costs one Spark job. Through the driver a batch is one Flight stream, and its rows pass through the driver's
+memory in sequence. From the executors it is a task in a Python worker and a Flight stream per partition, in parallel,
+and no row passes the driver. So small batches go through the driver, and batches of large or unknown size do not.
 """
 
 from __future__ import annotations
@@ -19,7 +18,12 @@ __all__ = ["Receipt", "Shipped", "choose", "expected_size"]
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """One batch that was published: Spark's estimate of its bytes, and what it had in Arrow's form."""
+    """The size of a published batch.
+
+    Attributes:
+        plan_size: Spark's estimate in bytes; None without one.
+        nbytes: bytes in Arrow's form.
+    """
 
     plan_size: int | None
     nbytes: int
@@ -27,21 +31,22 @@ class Shipped:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The size of the data that the executors staged, which the committing process reports to the sink in a small file.
+    """The size of the rows that the executors staged.
 
-    Only the estimate of the next batch depends on it, so a missing or unreadable one is harmless.
+    The committing process reports it to the sink in a small file. Only the estimate for the next batch depends on it,
+    so a missing or unreadable receipt is harmless.
     """
 
     rows: int
     nbytes: int
 
     def write(self, path: Path) -> None:
-        """Leave it at ``path``."""
+        """Write the receipt to ``path``."""
         path.write_text(json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, path: Path) -> Receipt | None:
-        """The receipt at ``path``; None when there is none."""
+        """Read the receipt at ``path``; None without a readable one."""
         try:
             found = json.loads(path.read_text())
             return cls(int(found["rows"]), int(found["nbytes"]))
@@ -50,11 +55,11 @@ class Receipt:
 
 
 def expected_size(plan_size: int | None, last: Shipped | None) -> int | None:
-    """Expected bytes of Arrow data of the next batch; None when unknown.
+    """The expected bytes of Arrow data of the next batch; None when unknown.
 
-    Spark's estimate of a plan is off by a factor that stays much the same from batch to batch (compressed files one
-    way, aggregations the other), so it is scaled by its last error. For sources without an estimate, such as Kafka, the
-    last size is used.
+    Spark's estimate of a plan is off by a factor that stays about the same from batch to batch (too low for compressed
+    files, too high for aggregations), so it is scaled by its last error. For sources without an estimate, such as
+    Kafka, the last size is used.
     """
     if last is None or last.nbytes == 0:
         return plan_size
@@ -64,7 +69,10 @@ def expected_size(plan_size: int | None, last: Shipped | None) -> int | None:
 
 
 def choose(ship: Ship, threshold: int, expected: int | None) -> Ship:
-    """The way to take: what the user said; for ``auto`` the driver up to ``threshold`` expected bytes."""
+    """Choose the path: the user's choice, or for ``auto`` one by expected size.
+
+    ``auto`` takes the driver up to ``threshold`` expected bytes.
+    """
     if ship is not Ship.AUTO:
         return ship
     return Ship.DRIVER if expected is not None and expected <= threshold else Ship.EXECUTORS

@@ -1,4 +1,7 @@
-"""``foreachBatch(BarrageSink(...))``: a streaming query in any output mode, as a live table, or as several."""
+"""``foreachBatch(BarrageSink(...))``: a streaming query as live tables.
+
+All output modes are supported.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from barrage_server.errors import (
     UnavailableError,
 )
 from barrage_server.pem import Pem
-from barrage_server.spark.context import output_mode, plan_size, publisher_id, sleep_for
+from barrage_server.spark.context import is_classic, output_mode, plan_size, publisher_id, sleep_for
 from barrage_server.spark.gap import check_gap
 from barrage_server.spark.micro_batch import Lasts, MicroBatch, Part
 from barrage_server.spark.publisher import publisher_for
@@ -52,7 +55,7 @@ _log: Final = logging.getLogger("barrage_server.spark")
 
 
 class BarrageSink:
-    """Publishes every micro-batch of a streaming query into one live table, once per batch id.
+    """Publishes every micro-batch of a streaming query once, into live tables.
 
     ::
 
@@ -168,7 +171,7 @@ class BarrageSink:
                 raise InvalidRequestError(f"What tables has for {name!r} must be a SinkTable, not {shown(each)}.")
             each.settings(self.settings, name)
         self._shipped: dict[tuple[str, str], Shipped] = {}
-        self._committed: dict[str, int] = {}  # the last batch of each publisher, as the server has confirmed it
+        self._committed: dict[str, int] = {}  # by publisher: the last batch that the server has confirmed
         publisher_for(self.settings.uri, self.settings.token, self.settings.tls_root_certs).check_server()
 
     def __repr__(self) -> str:
@@ -179,9 +182,9 @@ class BarrageSink:
         return {"settings": self.settings, "tables": self.tables, "_shipped": {}, "_committed": {}}
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Publish ``frame`` as batch ``batch_id``: what Spark calls once per micro-batch.
+        """Publish ``frame`` as batch ``batch_id``. Spark calls it once per micro-batch.
 
-        When the server has that batch already, nothing is sent.
+        A batch that the server has already is not sent.
         """
         spark = frame.sparkSession
         query = publisher_id(spark)
@@ -210,7 +213,7 @@ class BarrageSink:
 
     def _publish(self, batch: MicroBatch, policy: WaitPolicy) -> None:
         wait = Wait(policy)
-        # The server is asked once per query: after that each batch follows the one before, which its commit checks.
+        # The server is asked once per query. After that, each commit checks that its batch follows the previous one.
         last = self._committed.pop(batch.publisher, None)
         lasts = batch.lasts() if last is None or last != batch.number - 1 else batch.all_at(last)
         while True:
@@ -228,7 +231,7 @@ class BarrageSink:
             try:
                 self._ship(batch, missing, lasts)
             except (UnavailableError, DeadlineError) as error:
-                # The connection was lost on the way, and with it what the server had of the batch.
+                # The connection was lost, and the server drops its rows of the batch.
                 if has_given_up(error):
                     raise
                 wait.pause(error)
@@ -236,7 +239,7 @@ class BarrageSink:
             except FencedError:
                 raise
             except PublishError:
-                # The server may have been restarted between staging and commit. Else the fault is another.
+                # The server may have been restarted between staging and commit.
                 before, lasts = lasts, batch.lasts()
                 if lasts == before:
                     raise
@@ -245,7 +248,7 @@ class BarrageSink:
                 return
 
     def _ship(self, batch: MicroBatch, parts: Sequence[Part], lasts: Lasts) -> None:
-        """Send ``parts`` of a batch that follows the server's last one, and commit them together."""
+        """Stage ``parts`` of the next batch, and commit them together."""
         tokens: list[list[str | None]] = []
         try:
             for part in parts:
@@ -259,7 +262,11 @@ class BarrageSink:
         batch.commit(parts, tokens, lasts)
 
     def _stage(self, batch: MicroBatch, part: Part, lasts: Lasts) -> list[str | None] | None:
-        """Send the rows of one table; the tokens of its partitions in their order, or None when they are committed."""
+        """Stage the rows of one table.
+
+        Returns:
+            The tokens of its partitions in their order; None when the rows are committed already.
+        """
         settings = part.settings
         workers = Workers(part.frame.sparkSession)
         planned = plan_size(part.frame) if settings.ship is Ship.AUTO else None
@@ -273,7 +280,7 @@ class BarrageSink:
         else:
             try:
                 staged = batch.from_executors(part, lasts)
-            except DependencyError as error:  # not every worker is like the one that was asked
+            except DependencyError as error:  # workers may differ from the one that was asked
                 if settings.ship is Ship.EXECUTORS:
                     raise DependencyError(workers.text(str(error))) from error
                 workers.found_lacking(str(error))
@@ -284,10 +291,10 @@ class BarrageSink:
         return staged.tokens
 
     def _resolved(self, settings: PublishSettings, spark: SparkSession, query: str | None) -> PublishSettings:
-        """The settings of a table, with publisher and mode filled in from the query that is running."""
+        """Fill in publisher and mode of a table's settings from the running query."""
         publisher = settings.publisher or query
         if publisher is None:
-            if not hasattr(spark, "sparkContext") or not hasattr(spark, "_jsparkSession"):
+            if not is_classic(spark):
                 raise InvalidRequestError(
                     "Spark Connect does not tell a sink which query it belongs to; give it a name that stays the same "
                     f'when the query is restarted: BarrageSink(..., table={settings.table!r}, publisher="my-query").'

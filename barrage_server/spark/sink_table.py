@@ -18,7 +18,7 @@ __all__ = ["SinkTable"]
 
 @dataclass(frozen=True)
 class SinkTable:
-    """One of several tables that a :class:`~barrage_server.spark.BarrageSink` publishes a batch into.
+    """One of several tables of a :class:`~barrage_server.spark.BarrageSink`.
 
     The other attributes are those of the sink with one table.
 
@@ -29,7 +29,6 @@ class SinkTable:
         order_by: a column to sort the rows by.
         kind: the kind of a new table.
         capacity: rows that a ring keeps.
-
     """
 
     rows: Callable[[DataFrame], DataFrame] | None = None
@@ -45,10 +44,10 @@ class SinkTable:
         object.__setattr__(self, "key", parse_key(self.key))
 
     def settings(self, common: PublishSettings, name: str) -> PublishSettings:
-        """The settings of the table ``name``: those of the sink, with what concerns this table.
+        """The settings of the table ``name``: the sink's, and its own.
 
         Raises:
-            InvalidRequestError: a subclass of it, when the arguments are wrong, or do not go together.
+            InvalidRequestError: an argument is wrong, or two of them contradict each other.
         """
         return replace(
             common,

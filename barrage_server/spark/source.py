@@ -1,4 +1,4 @@
-"""The data source ``barrage``: ``df.writeStream.format("barrage")`` and ``df.write.format("barrage")``.
+"""The data source ``barrage`` for ``df.writeStream`` and ``df.write``.
 
 Every task stages the rows of its partition under a token of its own; the driver then commits the tokens of the attempts
 that Spark counts. Retried and speculative attempts stage twice, and only one of the two is ever visible.
@@ -52,21 +52,25 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _COMMIT_SECONDS: Final = 30.0
-"""Most seconds that a commit waits for the server. Spark does not tell the committing process that the query is
-stopped; the tasks, which it does tell, have reached the server just before.
+"""Most seconds that a commit waits for the server.
+
+Spark does not tell the committing process that the query is stopped. The tasks have just reached the server.
 """
 
 __all__ = ["BarrageDataSource", "BatchWriter", "StagedTask", "StreamWriter", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("barrage")`` known to the session. Once per session, before the first use."""
+    """Make ``format("barrage")`` known to a session. Once, before the first use."""
     spark.dataSource.register(BarrageDataSource)
 
 
 @dataclass(frozen=True)
 class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base class is untyped here
-    """The staged data of one successful task attempt. ``token`` is None for an empty partition."""
+    """The staged rows of one successful task attempt.
+
+    ``token`` is None for an empty partition.
+    """
 
     publisher: str
     token: str | None = field(repr=False)
@@ -93,16 +97,22 @@ class BarrageDataSource(DataSource):  # type: ignore[misc]  # PySpark has no typ
         return "barrage"
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """For ``df.write``; called on the driver, so that settings and types are checked before anything runs."""
+        """The writer for ``df.write``.
+
+        Spark calls it on the driver, so that settings and types are checked before the job.
+        """
         return BatchWriter(self.options, arrow_schema(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """For ``df.writeStream``; ``overwrite`` is set in complete mode."""
+        """The writer for ``df.writeStream``; ``overwrite`` is set in complete mode."""
         return StreamWriter(self.options, arrow_schema(schema), overwrite)
 
 
 class _Writer:
-    """The base of both writers: tasks stage, the driver commits. Pickled to the executors."""
+    """The base of both writers: tasks stage, the driver commits.
+
+    It is pickled to the executors.
+    """
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         settings = PublishSettings.from_options(options)
@@ -115,7 +125,10 @@ class _Writer:
         self.schema = schema
 
     def connect(self, seconds: float) -> Publisher:
-        """The connection of this process, which waits for the server for ``seconds``, or for what the settings say."""
+        """The connection of this process, which waits at most ``seconds``.
+
+        It waits no longer than the settings say.
+        """
         settings = self.settings
         connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
         return connection.with_policy(WaitPolicy(settings.uri, min(seconds, settings.retry_seconds)))
@@ -136,20 +149,23 @@ class _Writer:
         expected_last: int | None = None,
         epoch: str | None = None,
     ) -> CommitResult:
-        """Make the rows of ``tasks`` visible as one batch, in the order of their partitions."""
+        """Make the rows of ``tasks`` visible as one batch, in their order."""
         tokens = [task.token for task in tasks]
         part = self.settings.commit_part(self.schema, tokens)
         request = self.settings.commit_request(publisher, batch, [part], expected_last, epoch)
         return self.connect(_COMMIT_SECONDS).commit(request)
 
     def drop(self, tasks: Sequence[StagedTask]) -> None:
-        """Forget what ``tasks`` have staged; when the server cannot be reached it expires by itself."""
+        """Drop the rows that ``tasks`` have staged, if the server can be reached."""
         with contextlib.suppress(BarrageError):
             self.connect(0.0).abort(task.token for task in tasks if task.token)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySpark has no types
-    """``df.write.format("barrage")``: each write is a batch of its own, or the one that a sink names in the options."""
+    """``df.write.format("barrage")``: each write is a batch of its own.
+
+    The options name the batch when a sink writes.
+    """
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
@@ -158,7 +174,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySp
                 f'mode("overwrite") and the option mode={str(self.settings.mode)!r} contradict each other; leave the '
                 'option out, or write with mode("append").'
             )
-        # Made once on the driver and pickled from there, so that all tasks and the commit agree on it.
+        # Made once on the driver, and pickled, so that all tasks and the commit agree on it.
         self.publisher = self.settings.publisher or single_write_publisher(str(uuid.uuid4()))
         self.batch = int(options.get("batch", 0))
         self.receipt: str | None = options.get("receipt")
@@ -170,19 +186,22 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySp
         return self.stage(iterator, self.publisher, self.batch, self.epoch)
 
     def commit(self, messages: list[Any]) -> None:
-        """On the driver: commit what the successful attempts have staged."""
+        """On the driver: commit the rows of the successful attempts."""
         tasks = _tasks(messages)
         self.commit_tasks(tasks, self.publisher, self.batch, self.expected_last, self.epoch)
         if self.receipt is not None:
             Receipt(sum(task.rows for task in tasks), sum(task.nbytes for task in tasks)).write(Path(self.receipt))
 
     def abort(self, messages: list[Any]) -> None:
-        """On the driver: the job has failed."""
+        """On the driver: drop the rows of a failed job."""
         self.drop(_tasks(messages))
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # PySpark has no types
-    """``df.writeStream.format("barrage")``: the publisher is the streaming query, the batch its micro-batch."""
+    """``df.writeStream.format("barrage")``.
+
+    The publisher is the streaming query, and each batch one of its micro-batches.
+    """
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         if str(options.get("mode", "")).lower() == "update":
@@ -204,7 +223,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
         return self.stage(iterator, self.settings.publisher or query, int(batch), query)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        """On the driver: commit the micro-batch; one that was committed before changes nothing."""
+        """On the driver: commit the micro-batch, once."""
         tasks = _tasks(messages)
         if tasks:
             self._commit_next(tasks, tasks[0].publisher, tasks[0].epoch, batchId)
@@ -213,7 +232,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
             self.commit_tasks((), single_write_publisher(str(uuid.uuid4())), batchId)
 
     def _commit_next(self, tasks: Sequence[StagedTask], publisher: str, epoch: str | None, batch: int) -> None:
-        """Commit the batch that follows the one before, which the server is asked about only when it refuses."""
+        """Commit the next batch. The server is asked for the last one if it refuses."""
         expected = batch - 1 if batch > 0 else None
         try:
             self.commit_tasks(tasks, publisher, batch, expected, epoch)
@@ -235,7 +254,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
             self.commit_tasks(tasks, publisher, batch, last, epoch)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002, N803
-        """On the driver: the micro-batch has failed."""
+        """On the driver: drop the rows of a failed micro-batch."""
         self.drop(_tasks(messages))
 
 

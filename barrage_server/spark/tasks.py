@@ -1,8 +1,8 @@
-"""From the executors: the tasks of one Spark job send the rows of a batch, and tell the driver what it is to commit.
+"""The tasks of a Spark job, which send the rows of a batch to the server.
 
-Spark's Java side turns each partition into Arrow record batches, which the task's Python worker reads in place and
-sends on. The worker is one that Spark keeps for the next task, and the driver commits: a batch starts no process.
-Spark's data source interface, by contrast, starts two per batch and hands rows to its workers in a slower way.
+Spark's Java side turns each partition into Arrow record batches. The task's Python worker reads them in place and sends
+them, and the driver commits. Spark keeps the worker for the next task, so a batch starts no process. Spark's data
+source interface starts two processes per batch, and hands rows to its workers in a slower way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ __all__ = ["PartitionStager", "StagedPartition", "record_batch_messages", "stage
 
 @dataclass(frozen=True, slots=True)
 class StagedPartition:
-    """The staged data of one successful task attempt. ``token`` is None for an empty partition."""
+    """The staged rows of one successful task attempt.
+
+    ``token`` is None for an empty partition.
+    """
 
     token: str | None = field(repr=False)
     rows: int
@@ -46,7 +49,10 @@ def stage_batches(
     batches: Iterator[pa.RecordBatch],
     epoch: str | None,
 ) -> StagedPartition:
-    """Stage the rows of one task attempt, which Spark is sending to this worker, over the process's connection."""
+    """Stage the rows of one task attempt, which Spark is sending to this worker.
+
+    They go over the connection of this process.
+    """
     nbytes = 0
 
     def counted() -> Iterator[pa.RecordBatch]:
@@ -69,7 +75,10 @@ def stage_batches(
 
 @dataclass(frozen=True, slots=True)
 class PartitionStager:
-    """The function of each task. It travels to the executors pickled, and ``settings`` must name the publisher."""
+    """The function of each task. It is pickled to the executors.
+
+    ``settings`` must name the publisher.
+    """
 
     settings: PublishSettings
     schema: pa.Schema
@@ -84,11 +93,11 @@ class PartitionStager:
 
 
 def record_batch_messages(frame: DataFrame) -> RDD[bytes] | None:
-    """The rows of ``frame`` as encapsulated IPC messages, each a record batch; None when this Spark does not provide
-    them.
+    """The rows of ``frame`` as encapsulated IPC messages, each a record batch.
 
-    Their layout is that of :func:`~barrage_server.spark.arrow_types.arrow_schema`: names, zones and nullability, in
-    which Spark differs from it, are part of a schema only, which the messages do not have.
+    None when this Spark does not provide them. Their layout is that of
+    :func:`~barrage_server.spark.arrow_types.arrow_schema`. Spark's schema differs in names, zones and nullability, but
+    the messages have no schema.
     """
     if not is_classic(frame.sparkSession):
         return None
@@ -101,7 +110,7 @@ def record_batch_messages(frame: DataFrame) -> RDD[bytes] | None:
     try:
         messages = frame._jdf.toArrowBatchRdd().toJavaRDD()
     except Py4JError as error:
-        # Not public, so another Spark may lack it. What Java itself raises is about the query, and is an error.
+        # Not public, so another Spark may lack it. Errors of Java itself are about the query.
         if "does not exist" in str(error):
             return None
         raise

@@ -16,10 +16,10 @@ __all__ = ["Wait", "WaitPolicy", "has_given_up"]
 
 _log: Final = logging.getLogger("barrage_server.spark")
 
-# How long is said by ``WaitPolicy``, of time that has passed and not of pauses alone.
+# ``WaitPolicy`` has the limit, which counts all the time that has passed, and not pauses alone.
 _PAUSES: Final = RetryPolicy(deadline=None)
 _SECONDS_BETWEEN_LOGS: Final = 30.0
-# Stands in the text, which is all that is left of an error of a task.
+# A mark in the text of an error: only the text of a task's error reaches the driver.
 _GAVE_UP: Final = "; gave up after waiting for "
 
 _T = TypeVar("_T")
@@ -32,11 +32,11 @@ def has_given_up(error: BarrageError) -> bool:
 
 @dataclass(frozen=True)
 class WaitPolicy:
-    """How long a server is waited for.
+    """The limit of waiting for a server.
 
     Attributes:
         address: the server, for the log.
-        seconds: how long one wait takes at most; 0 does not wait, infinity has no end.
+        seconds: most seconds of one wait; 0 does not wait, infinity has no end.
         sleep: pauses for a number of seconds; it raises when the wait has lost its purpose.
     """
 
@@ -45,14 +45,14 @@ class WaitPolicy:
     sleep: Callable[[float], None] = time.sleep
 
     def retried(self, action: Callable[[], _T], *, may_repeat: Callable[[], bool] = lambda: True) -> _T:
-        """``action()``, repeated while the server cannot be reached.
+        """Run ``action()`` again while the server cannot be reached; return its result.
 
         Args:
-            action: what to do; it must be safe to repeat as long as ``may_repeat()``.
+            action: the call; it must be safe to repeat as long as ``may_repeat()``.
             may_repeat: asked after a failure.
 
         Raises:
-            InvalidRequestError: what answers is no server of this kind, so that waiting does not help.
+            InvalidRequestError: another kind of program answers, so that waiting does not help.
             UnavailableError, DeadlineError: the time is over.
         """
         wait = Wait(self)
@@ -103,7 +103,7 @@ class Wait:
         self.policy.sleep(min(left, next(self._pauses)))
 
     def end(self) -> None:
-        """The server has answered."""
+        """End the wait: the server has answered."""
         if self._began is not None:
             away = time.monotonic() - self._began
             _log.warning("the server at %s answers again, after %.1f s", self.policy.address, away)

@@ -1,4 +1,4 @@
-"""Two optimisations of Spark's Python worker, whose overhead exceeds the work of a small batch.
+"""Two optimisations of Spark's Python worker, for small batches.
 
 Spark writes to a worker over TCP without ``TCP_NODELAY``: the last, partly filled packet waits until the worker has
 acknowledged the previous packets, which Linux delays by 40 ms, once per task or more. The receiver cannot change the
@@ -24,17 +24,17 @@ _OPTION: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 
 
 def keep_what_is_loaded() -> None:
-    """Take what is loaded by now out of the search for garbage, once per process."""
+    """Let later garbage collections skip all present objects. Once per process."""
     if gc.get_freeze_count() == 0:
         gc.collect()
         gc.freeze()
 
 
 class QuickAckSockets:
-    """The TCP sockets that this process has open, to acknowledge at once what has come over them.
+    """The open TCP sockets of this process, to acknowledge received bytes at once.
 
-    Spark does not say which of them is its own; for the others it does no harm. Does nothing on systems without
-    ``TCP_QUICKACK``. A context manager: what it opens, duplicates of file descriptors, is closed at its end.
+    Spark does not say which of them is its own; the others are not harmed. Without ``TCP_QUICKACK``, on some systems,
+    nothing is done. A context manager: it opens duplicates of file descriptors, and closes them at its end.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,10 @@ class QuickAckSockets:
                     self._sockets.append(socket.socket(fileno=os.dup(each.fileno())))
 
     def acknowledge(self) -> None:
-        """Acknowledge now. Linux returns to delayed acknowledgements after a while, so once is not enough."""
+        """Acknowledge all received bytes.
+
+        Linux returns to delayed acknowledgements after a while, so once is not enough.
+        """
         if _OPTION is None:
             return
         for each in self._sockets:

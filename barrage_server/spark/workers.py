@@ -1,4 +1,4 @@
-"""Whether the Python of Spark's workers has this package, found out before a job depends on it.
+"""The check that Spark's workers have this package, before a job needs it.
 
 ``PYSPARK_PYTHON`` names the interpreter of the workers, on their machines. Where it lacks the package, a task fails
 with a ``ModuleNotFoundError`` far from its cause, and so does the query.
@@ -43,9 +43,9 @@ class Workers:
         self._spark = spark
 
     def lack(self) -> str:
-        """Why they cannot run tasks of this package; empty when they can.
+        """The reason why the workers cannot run this package's tasks; empty if they can.
 
-        The first call per application asks one of them, by a job of one task. With Spark Connect it is not asked.
+        The first call per application asks one worker, by a job of one task. With Spark Connect no worker is asked.
         """
         if not is_classic(self._spark):
             return ""
@@ -57,14 +57,14 @@ class Workers:
         return _found[application]
 
     def found_lacking(self, reason: str) -> None:
-        """Another worker than the one that was asked lacks the package: this counts from now on."""
+        """Note that another worker than the one that was asked lacks the package."""
         if is_classic(self._spark):
             _found[self._application] = reason
         _log.warning("%s Meanwhile batches go through the driver.", self.text(reason))
 
     @staticmethod
     def text(reason: str) -> str:
-        """The error and its remedy, in one line."""
+        """The text of an error with its remedy, in one line."""
         return f"Spark's workers cannot import barrage_server ({reason}). {_REMEDY}"
 
     @property
@@ -73,16 +73,20 @@ class Workers:
 
 
 def missing_module(error: BaseException) -> DependencyError | None:
-    """Why a job failed, when a worker lacks the package; None when it failed for another reason."""
+    """The error for a job that failed because a worker lacks the package.
+
+    None when it failed for another reason.
+    """
     found = _MISSING.search(str(error))
     return None if found is None else DependencyError(found[0])
 
 
 def add_package(spark: SparkSession) -> None:
-    """Ship this package to the workers of ``spark`` (``SparkContext.addPyFile``), which need pyarrow of their own.
+    """Ship this package to the workers of ``spark``, which need their own pyarrow.
 
-    Once per application, before the first batch. It is enough for :class:`~barrage_server.spark.BarrageSink`;
-    ``format("barrage")`` also runs in processes beside Spark's driver, which find the package where the driver has it.
+    Once per application, before the first batch (``SparkContext.addPyFile``). It is enough for
+    :class:`~barrage_server.spark.BarrageSink`. ``format("barrage")`` also runs in processes beside Spark's driver,
+    which find the package where the driver has it.
     """
     root = Path(barrage_server.__file__).parent
     folder = Path(tempfile.mkdtemp(prefix="barrage-"))
@@ -107,7 +111,7 @@ def _asked(spark: SparkSession) -> str:
 
 def _question() -> Callable[[Iterator[int]], Iterator[str]]:
     def ask(_: Iterator[int]) -> Iterator[str]:
-        # A function within a function is pickled by value: the worker needs nothing of this package to run it.
+        # A nested function is pickled by value, so the worker needs no package to run it.
         import importlib
         import sys
 
