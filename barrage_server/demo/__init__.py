@@ -1,4 +1,4 @@
-"""The demo: a year of real flights, replayed through Spark into live tables, and every cell checked at the end.
+"""The demo: a year of real flights, replayed through Spark into live tables.
 
 ::
 
@@ -6,9 +6,9 @@
 
     code = run(DemoOptions(seconds=30))      # 0: the tables are what a batch job makes of the same input
 
-What runs: this process has the server, a subscriber per table, and the screen; a process of its own has Spark, with
-four streaming queries that read the flights from a folder and publish. The replay puts files into that folder. From the
-flights the server computes a fifth table: joined, aggregated and sorted.
+This process has the server, a subscriber per table, and the screen. Another process has Spark, with four streaming
+queries that read the flights from a folder and publish. The replay puts files into that folder. From the flights the
+server computes a fifth table: joined, aggregated and sorted. At the end every cell is checked.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ __all__ = ["DemoOptions", "run"]
 def run(options: DemoOptions | None = None) -> int:
     """Run the demo, and return the exit code for the process.
 
-    0: every table agrees cell by cell with the batch job. 1: one differs. 130: stopped by Ctrl-C.
+    The code is 0 when every table agrees cell by cell with the batch job, 1 when one differs, and 130 after Ctrl-C.
 
-    DependencyError when Spark, Java or the flights are missing, PublishError when Spark fails; both with a text of one
-    line that says what to do.
+    Raises:
+        DependencyError: Spark, Java or the flights are missing.
+        PublishError: Spark failed.
     """
     from barrage_server.demo.runner import run as run_demo
 

@@ -1,4 +1,4 @@
-"""Subscribers of the demo's tables: what they have received, and how much of it changed."""
+"""Subscribers of the demo's tables, which count rows and changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RATE_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class Counts:
-    """Rows that updates have added, modified and removed so far; ``updates`` is how many there were."""
+    """The number of updates, and of rows that they added, modified and removed."""
 
     updates: int = 0
     added: int = 0
@@ -29,7 +29,7 @@ class Counts:
 
     @property
     def changes(self) -> int:
-        """Rows changed, in whatever way."""
+        """The number of changed rows."""
         return self.added + self.modified + self.removed
 
 
@@ -44,7 +44,7 @@ class CountedTable:
         self._recent: deque[tuple[float, int]] = deque()
 
     def begin(self, live: LiveTable) -> None:
-        """Count from here on; what the first snapshot held counts as added."""
+        """Count from here on. The rows of the first snapshot count as added."""
         live.on_update(self._note)
         with self._lock:
             self._counts.added += live.size
@@ -52,7 +52,7 @@ class CountedTable:
 
     @property
     def size(self) -> int:
-        """Rows received."""
+        """The number of rows received."""
         return self.live.size if self.live else 0
 
     @property
@@ -64,7 +64,7 @@ class CountedTable:
 
     @property
     def rate(self) -> float:
-        """Rows changed per second, over the last five."""
+        """Rows changed per second, over the last five seconds."""
         now = time.monotonic()
         with self._lock:
             while self._recent and self._recent[0][0] < now - _RATE_SECONDS:
@@ -72,7 +72,6 @@ class CountedTable:
             return sum(rows for _, rows in self._recent) / _RATE_SECONDS
 
     def _note(self, update: Update) -> None:
-        # On the subscription's own thread.
         added, removed, modified = update.added.size, update.removed.size, update.modified_rows.size
         with self._lock:
             self._counts.updates += 1
@@ -83,7 +82,7 @@ class CountedTable:
 
 
 class CountingClient:
-    """One client, and a full subscription per table, made as soon as the table is there."""
+    """One client, with a full subscription per table as soon as it exists."""
 
     def __init__(self, uri: str) -> None:
         self._client: Client = connect(uri)
@@ -100,9 +99,14 @@ class CountingClient:
                 counted.begin(self._client.subscribe(counted.table.name, interval_ms=_INTERVAL_MS))
 
     def wait_for(self, steps: dict[str, int], timeout: float) -> None:
-        """Wait until every subscription has what the server had at the step that ``steps`` gives per table.
+        """Wait until every subscription has come to its table's entry in ``steps``.
 
-        DeadlineError when that takes longer than ``timeout`` seconds.
+        Args:
+            steps: steps of the server, by table name.
+            timeout: seconds for each table.
+
+        Raises:
+            DeadlineError: a subscription takes longer.
         """
         for counted in self.all:
             step = steps.get(counted.table.name)

@@ -1,4 +1,4 @@
-"""The table that the server computes from those that Spark publishes, while they tick."""
+"""The table that the server computes from the tables of Spark."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ __all__ = ["serve_destinations"]
 
 
 def serve_destinations(server: Server, airports: pa.Table) -> None:
-    """Serve the delays of each destination, the longest mean first, as they follow from the flights so far.
+    """Serve the delays of each destination, the longest mean first.
 
-    Makes the tables that they follow: the flights, which Spark appends to, and the airports, whose names are joined.
+    They follow from the flights so far. The function also makes the tables that they depend on: the flights, which
+    Spark appends to, and the airports, whose names are joined.
 
     Args:
-        server: has none of these tables yet.
+        server: a server without any of these tables.
         airports: columns ``faa`` and ``name``.
     """
     flights = server.append_table(FLIGHTS.name, COLUMNS)

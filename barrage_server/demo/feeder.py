@@ -1,4 +1,4 @@
-"""When the next file of the replay is due."""
+"""The release of the replay's files."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from barrage_server.demo.flights import FlightFile
 __all__ = ["Feeder", "rows_per_file"]
 
 _AHEAD: Final = 2
-"""Files that may lie there unread: enough that Spark never waits, few enough that a stop is near."""
+"""Most unread files: Spark never waits, and the replay stops soon."""
 _LARGEST: Final = 13_000
-"""About two weeks of flights."""
+"""Most rows of a file: about two weeks of flights."""
 _SMALLEST: Final = 250
+"""Least rows of a file."""
 _FILES: Final = 12
-"""What a short replay is cut into at least, so that there is something to see."""
+"""Least number of files of a short replay."""
 _SECONDS_PER_FILE: Final = 1.0
 
 
 def rows_per_file(total: int, rate: float | None) -> int:
-    """Rows of one file: two weeks of flights, or fewer when the replay is so short or so slow that it would jerk."""
+    """Rows of one file: about two weeks of flights, or fewer.
+
+    Fewer rows keep a short or slow replay smooth.
+    """
     rows = min(_LARGEST, total / _FILES, _LARGEST if rate is None else rate * _SECONDS_PER_FILE)
     return max(_SMALLEST, int(rows))
 
 
 class Feeder:
-    """Releases files into the folder that Spark reads, in order: at most ``rate`` rows per second, and never far ahead.
+    """Releases files in order into the folder that Spark reads.
 
-    Time is passed in, as seconds since the start of the replay.
+    It releases at most ``rate`` rows per second, and few unread files. Time is passed in, as seconds since the start of
+    the replay.
     """
 
     def __init__(self, files: Sequence[FlightFile], folder: Path, rate: float | None) -> None:
@@ -48,13 +53,15 @@ class Feeder:
         return self._next == len(self._files)
 
     def rows_of(self, files: int) -> int:
-        """Flights in the first ``files`` files."""
+        """The number of flights in the first ``files`` files."""
         return sum(file.rows for file in self._files[:files])
 
     def feed(self, elapsed: float, processed: int) -> int:
-        """Release what is due ``elapsed`` seconds after the start, when the slowest reader has had ``processed`` rows.
+        """Release the files that are due, and return their number.
 
-        Returns the number of files released.
+        Args:
+            elapsed: seconds since the start of the replay.
+            processed: rows that the slowest reader has processed.
         """
         before = self._next
         while not self.is_done and self._is_due(elapsed, processed):

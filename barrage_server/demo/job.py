@@ -1,8 +1,8 @@
-"""The Spark side of the demo, a process of its own: ``python -m barrage_server.demo.job``.
+"""The Spark side of the demo, a process of its own.
 
-Its orders are one JSON object on the command line, and the line ``finish`` on standard input; the end of standard input
-means that the demo is gone. It reports JSON objects, one a line, to the file descriptor that the orders name. Whatever
-Spark itself prints goes to standard output and error, which the demo sends to a file.
+It runs as ``python -m barrage_server.demo.job``. Its orders are one JSON object on the command line, and the line
+``finish`` on standard input; standard input ends when the demo is gone. It reports JSON objects, one a line, to the
+file descriptor in the orders. Spark's own output goes to standard output and error, which the demo sends to a file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _POLL_SECONDS: Final = 0.2
-# The second compiler and a concurrent collector pay off after minutes; in a short run they cost half of the work.
+# The second compiler and a concurrent collector pay off after minutes, and take half of a short run.
 _JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
@@ -40,11 +40,11 @@ class _Job:
         self._reports = os.fdopen(orders["reports"], "w", buffering=1)
 
     def report(self, event: str, **fields: object) -> None:
-        """Tell the demo."""
+        """Send a report to the demo."""
         print(json.dumps({"event": event, **fields}), file=self._reports, flush=True)
 
     def run(self) -> None:
-        """Start the queries, follow them until told to finish, then compute the tables as a batch."""
+        """Run the queries until told to finish, then compute the tables as a batch."""
         spark = self._session()
         register(spark)
         queries = self._start(spark)
@@ -101,7 +101,7 @@ class _Job:
                 raise failure
             progress = query.lastProgress
             if progress is not None:
-                # The offset, not the rows, because reports can be missed: one file is one step of it.
+                # The offset counts files. Rows are not summed, because reports can be missed.
                 offset = json.loads(progress.json)["sources"][0]["endOffset"]
                 self.report("progress", table=query.name, files=offset["logOffset"] + 1 if offset else 0)
 
@@ -134,7 +134,7 @@ def main() -> int:
 
 
 def _reason(error: Exception) -> str:
-    """The line of Spark's text that says what went wrong: our own error within it, or the first."""
+    """The line of Spark's text with the cause: this package's error, or the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     own = next((line for line in lines if re.match(r"barrage_server\.\w+Error: ", line)), None)
     return own.split(": ", 1)[-1] if own else (lines[0][:300] if lines else type(error).__name__)

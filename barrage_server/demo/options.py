@@ -12,19 +12,19 @@ from barrage_server.errors import InvalidRequestError
 __all__ = ["QUICK_FLIGHTS", "DemoOptions"]
 
 QUICK_FLIGHTS: Final = 40_000
-"""How many flights ``quick`` replays: about six weeks."""
+"""Number of flights that ``quick`` replays: about six weeks."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """How to replay, and what to do afterwards.
+    """The options of one run.
 
     Attributes:
         rate: flights per second, at most; None for as fast as Spark takes them.
         seconds: time limit of the replay, after which the replayed flights are checked; None for all flights.
         flights: number of flights to replay from the first; None for all 336,776.
-        quick: replay only the first 40,000, unless ``flights`` says otherwise.
-        keep_serving: after the verdict go on serving the tables until Ctrl-C.
+        quick: replay only the first 40,000, unless ``flights`` is given.
+        keep_serving: keep serving the tables after the verdict, until Ctrl-C.
         host: address that the server listens on.
         port: port that the server listens on; 0 takes a free one.
         plain: lines instead of a live screen; None chooses by whether the output is a terminal.
@@ -32,8 +32,8 @@ class DemoOptions:
             airports are those of ``airports.csv`` beside it, or else in the package.
         cores: cores that Spark may use.
         memory: heap size of Spark's JVM, in Java's notation.
-        before_verdict: called with the server's URI when the replay is over and all tables have arrived, before they
-            are compared; for trying out what the comparison finds.
+        before_verdict: called with the server's URI when all tables have arrived, before they are compared. A test of
+            the comparison can change them.
     """
 
     rate: float | None = None
@@ -60,5 +60,5 @@ class DemoOptions:
 
     @property
     def limit(self) -> int | None:
-        """How many flights to replay at most."""
+        """The most flights to replay; None for all."""
         return self.flights if self.flights is not None or not self.quick else QUICK_FLIGHTS

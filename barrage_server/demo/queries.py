@@ -1,8 +1,9 @@
-"""The tables of the demo: as streaming queries that publish, and as batch queries that say what is right.
+"""The tables of the demo, as streaming queries and as batch queries.
 
-The two forms agree to the last bit because nothing in them depends on the order in which rows are met: delays are whole
-minutes, so their sums are exact in a double and a mean is one division of the same two numbers; ties are broken by
-``seq``, which is unique. So it is with the destinations, which the server computes and not a stream.
+The streaming queries publish, and the batch queries compute the expected rows. Both agree to the last bit, because
+nothing depends on the order of rows: delays are whole minutes, so their sums are exact in a double, and a mean is one
+division of the same two numbers; ties are broken by ``seq``, which is unique. The same holds for the destinations,
+which the server computes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ _WORST: Final = ["time_hour", "carrier", "flight", "origin", "dest", "tailnum", 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One table: how a stream of flights publishes it to a server's URI, and how a batch computes it."""
+    """One table, as a stream of flights and as a batch.
+
+    Attributes:
+        table: the table's name.
+        publish: the streaming query that publishes flights to a server's URI.
+        compute: the batch query with the same rows.
+    """
 
     table: str
     publish: Callable[[DataFrame, str], DataStreamWriter]
@@ -65,7 +72,7 @@ def _publish_carriers(flights: DataFrame, uri: str) -> DataStreamWriter:
 
 
 def _publish_board(flights: DataFrame, uri: str) -> DataStreamWriter:
-    # No aggregation: the last row of a key wins, and order_by says which one is last.
+    # No aggregation: the last row of a key in the order of order_by wins.
     rows = flights.withColumn("state", _state()).select(*BOARD.key, *_BOARD)
     sink = BarrageSink(uri, table=BOARD.name, key=BOARD.key, order_by="seq")
     return rows.writeStream.outputMode("append").foreachBatch(sink)
@@ -77,7 +84,7 @@ def _board(flights: DataFrame) -> DataFrame:
 
 
 def _publish_top_delays(flights: DataFrame, uri: str) -> DataStreamWriter:
-    # Complete mode wants an aggregation; every flight is a group of its own, and short delays never make the list.
+    # Complete mode requires an aggregation, so every flight is a group. Short delays never make the list.
     worst = flights.where(F.col("dep_delay") >= TOP_DELAYS.at_least).groupBy(*_WORST)
     rows = worst.agg(F.max("dep_delay").alias("dep_delay")).orderBy(F.desc("dep_delay"), "seq").limit(WORST_DELAYS)
     options = {"uri": uri, "table": TOP_DELAYS.name, "key": ",".join(TOP_DELAYS.key)}
@@ -99,9 +106,10 @@ QUERIES: Final = (
 
 
 def destinations(flights: DataFrame, airports: DataFrame) -> DataFrame:
-    """What the server computes: the delays of each destination, with the airport's name, the longest mean first.
+    """The delays of each destination, as the server computes them.
 
-    Airports without a name, and means of nothing but cancelled flights, are null; the latter come last.
+    The longest mean comes first. Airports without a name are null, and so are means of cancelled flights alone, which
+    come last.
     """
     names = airports.select(F.col("faa").alias("dest"), F.col("name").alias("airport"))
     delays = flights.join(names, "dest", "left").groupBy("dest", "airport")

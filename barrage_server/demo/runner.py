@@ -36,8 +36,8 @@ _INTERRUPTED: Final = 130
 
 
 def run(options: DemoOptions) -> int:
-    """Run the demo; the exit code as :func:`barrage_server.demo.run` tells it."""
-    # What is missing should be said before anything starts.
+    """Run the demo; returns the exit code of :func:`barrage_server.demo.run`."""
+    # Missing packages and files are reported before anything starts.
     if find_spec("pyspark") is None:
         raise missing_extra("The demo needs", "spark", ModuleNotFoundError("no module pyspark", name="pyspark"))
     find_java()
@@ -59,8 +59,7 @@ def run(options: DemoOptions) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except PublishError:
-        # Its text names Spark's log, which is in there.
-        keep = True
+        keep = True  # the text of the error names Spark's log
         raise
     finally:
         if not keep:
@@ -77,7 +76,7 @@ class _Run:
         self._screen = screen
         self._data = data
         self._airports = airports
-        # A slow replay has long pauses of its own.
+        # A slow replay has long pauses between files.
         self._patience = _SECONDS_WITHOUT_PROGRESS + (0 if options.rate is None else 1_000 / options.rate)
         self._input = folder / "input"
         self._expected = folder / "expected"
@@ -85,7 +84,7 @@ class _Run:
             path.mkdir()
 
     def replay_and_check(self) -> bool:
-        """Replay the flights, and say whether every table agrees with the batch job."""
+        """Replay the flights; returns whether every table agrees with the batch job."""
         options, began = self._options, time.monotonic()
         files, orders = self._prepare()
         total = sum(file.rows for file in files)
@@ -108,7 +107,7 @@ class _Run:
         return all(verdict.agrees for verdict in verdicts)
 
     def _prepare(self) -> tuple[Any, dict[str, object]]:
-        """The files of the replay, and what Spark is told."""
+        """The files of the replay, and the orders for Spark."""
         flights = read_flights(self._data, self._options.limit)
         files = split_flights(flights, self._folder / "waiting", rows_per_file(flights.num_rows, self._options.rate))
         sample = self._folder / "sample"
@@ -126,7 +125,7 @@ class _Run:
         }
 
     def _replay(self, spark: SparkProcess, feeder: Feeder, client: CountingClient, scene: Scene) -> None:
-        """Feed Spark until all files are there, or the time is up."""
+        """Feed Spark until all files are released, or the time is up."""
         processed = dict.fromkeys((table.name for table in PUBLISHED), 0)
         moved, state = time.monotonic(), (0, 0)
         while not feeder.is_done or scene.replayed < feeder.rows:
@@ -151,7 +150,7 @@ class _Run:
         scene.total = feeder.rows
 
     def _finish(self, spark: SparkProcess, client: CountingClient, scene: Scene) -> None:
-        """Let Spark work off what is there, and compute the tables as a batch."""
+        """Let Spark process the remaining files, and compute the tables as a batch."""
         scene.doing = "working off the last files"
         spark.finish()
         deadline = time.monotonic() + _SECONDS_TO_WORK_OFF

@@ -1,4 +1,4 @@
-"""The output of the demo: a live screen in a terminal, occasional lines elsewhere."""
+"""The output of the demo: a live screen in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -39,12 +39,18 @@ _BORDERS: Final = 4
 _MOST_ROWS: Final = 8
 _FEWEST_ROWS: Final = 3
 _ROWS_PER_LINE: Final = 3
-"""Rows of a view that one line of text shows."""
+"""Rows of a view in one line of text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What is shown of a table: ``columns`` of the rows with the ``largest`` values of one, or of the first rows."""
+    """The part of a table that is shown.
+
+    Attributes:
+        table: the table.
+        largest: the column whose largest values select the rows; None: the first rows.
+        columns: the shown columns.
+    """
 
     table: DemoTable
     largest: str | None
@@ -58,12 +64,24 @@ _SHOWN: Final = (
     _View(CARRIERS, "flights", ["carrier", "flights", "mean_delay", "cancellations"]),
     _View(TOP_DELAYS, "dep_delay", ["carrier", "flight", "origin", "dest", "dep_delay"]),
 )
-"""Views from the most to the least important one, which is the first to be left out."""
+"""The views, the most important first. The last one is left out first."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """What there is to see. ``replayed`` counts flights that every table has; ``until`` is where the replay stands."""
+    """The state of a run for the screen.
+
+    Attributes:
+        total: number of flights to replay.
+        counted: the tables with their subscriptions.
+        uri: the server's URI.
+        doing: the present activity.
+        replayed: flights that every table has.
+        until: departure of the last released flight, in microseconds since 1970.
+        began: beginning of the run, in seconds of the monotonic clock.
+        replay_began: beginning of the replay, likewise; None before.
+        replay_seconds: seconds of the replay so far.
+    """
 
     total: int
     counted: Sequence[CountedTable]
@@ -85,10 +103,10 @@ class Screen(Protocol):
     """Shows scenes; a context manager."""
 
     def show(self, scene: Scene) -> None:
-        """Called a few times a second."""
+        """Show the state of the run. Called a few times a second."""
 
     def say(self, text: str, style: str = "") -> None:
-        """A line that stays."""
+        """Print a line that stays."""
 
     def __enter__(self) -> Self: ...
 
@@ -96,14 +114,14 @@ class Screen(Protocol):
 
 
 class LineScreen:
-    """A line every few seconds, for logs and pipes."""
+    """Prints a line every few seconds, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown: tuple[str, float] = ("", 0.0)
 
     def show(self, scene: Scene) -> None:
-        """Print a line when what is being done changes, and every five seconds."""
+        """Print a line when the activity changes, and every five seconds."""
         doing, at = self._shown
         now = time.monotonic()
         if scene.doing == doing and now < at + _SECONDS_PER_LINE:
@@ -130,7 +148,7 @@ class LineScreen:
 
 
 class LiveScreen:
-    """The tables ticking, redrawn four times a second."""
+    """Shows the tables while they tick, redrawn four times a second."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -138,7 +156,7 @@ class LiveScreen:
         self._drawn = 0.0
 
     def show(self, scene: Scene) -> None:
-        """Draw a frame, unless the last one is too young."""
+        """Draw a frame, unless the last one is too recent."""
         now = time.monotonic()
         if now >= self._drawn + 1 / _FRAMES_PER_SECOND:
             self._drawn = now
@@ -164,7 +182,10 @@ def day_of(micros: int | None) -> str:
 
 
 def frame(scene: Scene, width: int, height: int) -> RenderableType:
-    """What a terminal of ``width`` columns and ``height`` lines shows; what does not fit is left out, and counted."""
+    """The frame for a terminal of ``width`` columns and ``height`` lines.
+
+    Tables that do not fit are left out, and counted.
+    """
     percent = 100 * scene.replayed / max(scene.total, 1)
     title = Text.assemble(
         (day_of(scene.until), "bold"),
@@ -185,13 +206,16 @@ def frame(scene: Scene, width: int, height: int) -> RenderableType:
         no_wrap=True,
         overflow="ellipsis",
     )
-    # Of what does not fit even without views, the hint goes before a table, and the cursor's line before the hint.
+    # When even the lines without views do not fit, the cursor's line is left out first, then the hint.
     hints = [hint] if lines >= -1 else []
     return Group(title, bar, counts, *(Columns(shelf, padding=(0, 1)) for shelf in shelves), *hints)
 
 
 def program() -> str:
-    """How this program is called from the folder where its user is: by its name where that is on the path."""
+    """The command that calls this program from the user's folder.
+
+    It is the program's name, if that is on the path.
+    """
     name = "barrage-server"
     beside = Path(sys.executable).with_name(name)
     found = shutil.which(name)
@@ -230,7 +254,7 @@ def _tables(counted: Sequence[CountedTable], width: int) -> Table:
 
 
 def _views(counted: Sequence[CountedTable], shown: Sequence[_View]) -> list[tuple[str, pa.Table]]:
-    """The tables of ``shown`` that there is something to see of, with what is worth seeing first."""
+    """The rows of each view whose table has any."""
     by_name = {one.table.name: one for one in counted if one.live is not None and one.size}
     views = []
     for view in shown:
@@ -238,14 +262,13 @@ def _views(counted: Sequence[CountedTable], shown: Sequence[_View]) -> list[tupl
         if one is not None and one.live is not None:
             rows = one.live.to_arrow()
             if view.largest is not None:
-                # Delays of the same length stay in departure order, as the table has them.
                 rows = rows.sort_by([(view.largest, "descending")])
             views.append((view.table.name, rows.slice(0, _MOST_ROWS).select(view.columns)))
     return views
 
 
 def _shelves(views: Sequence[tuple[str, pa.Table]], width: int, lines: int) -> tuple[list[list[RenderableType]], int]:
-    """The views in rows side by side, as many as ``lines`` have room for, and how many are left out."""
+    """The views side by side in rows, as far as they fit, and how many are left out."""
     for kept in range(len(views), 0, -1):
         shelves: list[list[tuple[str, list[str], list[tuple[str, ...]]]]] = [[]]
         used = 0

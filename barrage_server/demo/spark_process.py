@@ -1,4 +1,7 @@
-"""Spark in a process of its own, which cannot disturb the terminal and can be ended at once."""
+"""Spark in a process of its own.
+
+It cannot disturb the terminal, and can be ended at once.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ _SECONDS_TO_END: Final = 0.3
 
 
 class SparkProcess:
-    """The process of :mod:`barrage_server.demo.job`: orders go in, reports come out, Spark's own words go to a file."""
+    """The process of :mod:`barrage_server.demo.job`.
+
+    Orders go in, reports come out, and Spark's own output goes to a file.
+    """
 
     def __init__(self, orders: dict[str, object], log: Path) -> None:
         self.log = log
@@ -42,7 +48,7 @@ class SparkProcess:
                     pass_fds=(writing,),
                     env=_environment(log.parent),
                     cwd=log.parent,
-                    # A session of its own: Ctrl-C in the terminal reaches this process only, which ends that one.
+                    # A session of its own: Ctrl-C in the terminal reaches this process only, which ends the other.
                     start_new_session=True,
                 )
         except BaseException:
@@ -54,9 +60,12 @@ class SparkProcess:
         self._reader.start()
 
     def reports(self, timeout: float) -> Iterator[dict[str, Any]]:
-        """What has been reported since the last call; waits up to ``timeout`` seconds for the first.
+        """Yield the reports since the last call.
 
-        PublishError when Spark has failed, or has ended without being told to.
+        ``timeout``: seconds to wait for the first one.
+
+        Raises:
+            PublishError: Spark failed, or ended unexpectedly.
         """
         with contextlib.suppress(queue.Empty):
             report = self._reports.get(timeout=timeout)
@@ -70,16 +79,19 @@ class SparkProcess:
                 report = self._reports.get_nowait()
 
     def finish(self) -> None:
-        """Tell it that no more input comes: it works off what is there, and computes the tables as a batch."""
+        """Tell Spark that no more input comes.
+
+        It processes the remaining files, and computes the tables as a batch.
+        """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(b"finish\n")
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """End it, whatever it is doing, with its Java and its workers.
+        """Kill the process, with its Java and its workers.
 
-        Nothing is lost by not asking first: all its files, temporary ones included, are in the folder of the demo.
+        Nothing is lost by that: all its files, temporary ones included, are in the folder of the demo.
         """
         group = self._process.pid
         deadline = time.monotonic() + _SECONDS_TO_END
@@ -108,7 +120,10 @@ class SparkProcess:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The environment, with temporary files in ``folder``; this package is found even when it runs from a checkout."""
+    """The environment of the process, with temporary files in ``folder``.
+
+    This package is found even when it runs from a checkout.
+    """
     env = os.environ | {"TMPDIR": str(folder)}
     try:
         importlib.metadata.distribution("barrage-server")

@@ -24,9 +24,14 @@ WORST_DELAYS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class DemoTable:
-    """A table: ``key`` identifies a row; ``at_least`` is the delay in minutes from which a flight counts.
+    """A table of the demo.
 
-    The rows of one that ``is_sorted`` have an order, which is checked as well.
+    Attributes:
+        name: its name.
+        key: the columns that identify a row.
+        about: a description for the screen.
+        at_least: least delay, in minutes, of a flight that counts.
+        is_sorted: whether its rows have an order, which is checked as well.
     """
 
     name: str
@@ -49,4 +54,4 @@ PUBLISHED: Final = (FLIGHTS, CARRIERS, BOARD, TOP_DELAYS)
 TABLES: Final = (*PUBLISHED, DESTINATIONS)
 """All tables that are checked."""
 AIRPORTS: Final = "airports"
-"""Name of the table that has the airports' names. Nothing changes it, unless a client does."""
+"""Name of the table with the airports' names, which the demo does not change."""

@@ -1,4 +1,4 @@
-"""Compare two tables cell by cell."""
+"""The comparison of two tables, cell by cell."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Verdict", "compare"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
         table: the table's name.
-        rows: rows expected.
-        cells: cells expected.
-        missing: expected rows whose key is not there.
-        surplus: rows that are there without being expected, repeated keys included.
-        differing: cells of rows that are in both, with another value.
-        example: one difference, in words; empty when there is none.
-        in_order: whether the order of the rows was compared; the position of a row is one of its cells then.
+        rows: number of expected rows.
+        cells: number of expected cells.
+        missing: number of expected rows whose key is missing.
+        surplus: number of unexpected rows, repeated keys included.
+        differing: number of cells with another value, in rows that both tables have.
+        example: one difference, in words; empty without any.
+        in_order: whether the order of the rows was compared, so that the position of a row is one of its cells.
     """
 
     table: str
@@ -37,7 +37,7 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two are equal, cell by cell."""
+        """Whether both tables are equal, cell by cell."""
         return not (self.missing or self.surplus or self.differing or self.example)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Verdict:
 
 
 def compare(name: str, expected: pa.Table, actual: pa.Table, key: Sequence[str], *, in_order: bool = False) -> Verdict:
-    """Whether ``actual`` has the rows of ``expected``; rows are matched by ``key``, null equals null.
+    """Compare ``actual`` with ``expected``; rows match by ``key``, null equals null.
 
     Both have the same columns in any order; the key columns hold no null. Doubles must be equal to the last bit. The
     order of the rows does not matter unless ``in_order``: then their position counts as one more cell of each row.
