@@ -1,6 +1,6 @@
-"""The command line, ``barrage-server``: a server and the commands for one.
+"""The command line, ``barrage-server``: a server, and the commands for one.
 
-Nothing heavy is imported before a command runs, so that ``--help`` and shell completion answer at once.
+Heavy modules are imported when a command runs, so that ``--help`` and shell completion answer at once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The commands: arguments and help. The other modules of this room implement them, and are imported when a command
-runs.
+"""The commands: their arguments and help.
+
+The other modules of this room implement them, and are imported when a command runs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Uri = Annotated[
 
 
 def _table_names(given: str | list[str]) -> str | list[str]:
-    """The names of tables in an argument, checked."""
+    """Check the names of tables in an argument."""
     from barrage_server.wire.tickets import path_of_name
 
     with usage():
@@ -85,7 +86,10 @@ def root(
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Live tables over Arrow Flight: publish from Spark or Python, follow them from anywhere."""
+    """Live tables over Arrow Flight, from Spark or Python.
+
+    Publish to them from anywhere, follow them from anywhere.
+    """
 
 
 @app.command()
@@ -251,7 +255,7 @@ def demo(
     cores: Annotated[int, typer.Option(help="Cores that Spark may use.", metavar="N")] = 2,
     memory: Annotated[str, typer.Option(help="Heap size of Spark's JVM.", metavar="SIZE")] = "1g",
 ) -> None:
-    """Replay a year of real flights through Spark into live tables, and check every cell.
+    """Replay a year of real flights through Spark, and check every cell.
 
     Exit code 0: every table equals the result of a Spark batch job over the same flights; 1: one differs.
     """
@@ -309,7 +313,10 @@ def watch(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Watch a table tick. In a terminal a live view that scrolls by keys (? lists them), else lines of changes."""
+    """Watch a table tick.
+
+    In a terminal this is a live view that scrolls by keys (? lists them), else lines of changes.
+    """
     from barrage_server.cli.watch import Watch
 
     if full and viewport is not None:
@@ -376,9 +383,10 @@ def publish(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Publish a file to a table. All rows become visible at once; a missing table is made.
+    """Publish a file to a table.
 
-    CSV and JSON are read with the column types of the table; for a new table their values suggest the types.
+    All rows become visible at once, and a missing table is made. CSV and JSON are read with the column types of the
+    table; for a new table their values suggest the types.
     """
     from barrage_server.cli.transfer import publish_file
 
@@ -433,7 +441,10 @@ def drop(
 
 @app.command()
 def stats(uri: Uri, json: Json = False, token: Token = None, tls_root_certs: TlsRootCerts = None) -> None:
-    """Show the statistics of a server: tables, subscribers and their lag, staged batches."""
+    """Show the statistics of a server.
+
+    They list tables, subscribers and their lag, and staged batches.
+    """
     from barrage_server.cli.stats import show_statistics
 
     show_statistics(_address(uri, token, tls_root_certs), as_json=json)
@@ -444,7 +455,10 @@ DataDir = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory
 
 @app.command()
 def check(directory: DataDir) -> None:
-    """Read a data directory to its end, and say what is in it. The exit code is 1 when it is damaged."""
+    """Read a data directory to its end, and list its tables.
+
+    The exit code is 1 when the directory is damaged.
+    """
     from barrage_server.cli.data_directory import check_directory
 
     check_directory(directory)
@@ -455,7 +469,10 @@ def repair(
     directory: DataDir,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would be done.")] = False,
 ) -> None:
-    """Cut a damaged journal off where the damage begins. What is cut off is kept beside it."""
+    """Cut a damaged journal off where the damage begins.
+
+    The cut part is kept beside the journal.
+    """
     from barrage_server.cli.data_directory import repair_directory
 
     repair_directory(directory, yes=yes)

@@ -1,4 +1,4 @@
-"""The boundary of the command line: exit codes, one-line errors, and an immediate Ctrl-C."""
+"""The boundary of the command line: exit codes, one-line errors, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -36,20 +36,24 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143
 GRACE_SECONDS: float = 10.0
-"""Seconds that a command may clean up after Ctrl-C or SIGTERM before the process ends; a second one ends it at once."""
+"""Seconds for a command to clean up after Ctrl-C or SIGTERM. A second signal ends the process at once."""
 
-# The base of all errors on arguments, in typer's copy of click, the place of which depends on its version.
+# The base of all errors on arguments, in typer's copy of click. Its module depends on the version of typer.
 _UsageError: Final = typer.BadParameter.__base__
 
 
 class Terminated(BaseException):
-    """SIGTERM has come. As with KeyboardInterrupt, no handler of errors on the way may take it for one."""
+    """SIGTERM was received.
+
+    As with KeyboardInterrupt, handlers of errors must not catch it.
+    """
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command and return its exit code; errors become one line on stderr that says what to do.
+    """Run one command, and return its exit code.
 
-    With the environment variable ``BARRAGE_DEBUG`` set, errors come with their traceback.
+    Errors become one line on stderr that says what to do. With the environment variable ``BARRAGE_DEBUG`` set, they
+    come with their traceback.
     """
     from barrage_server.cli.app import app
 
@@ -60,7 +64,7 @@ def run(args: Sequence[str]) -> int:
     except Terminated:
         return EXIT_TERMINATED
     except BrokenPipeError:
-        # The reader of stdout has closed it (`| head`). Python would report that again when it flushes at the end.
+        # The reader has closed stdout (`| head`). Python would report that again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except UsageError as error:
@@ -80,7 +84,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def end_within(seconds: float) -> None:
-    """Set ``GRACE_SECONDS``, the seconds from Ctrl-C or SIGTERM after which this process is ended."""
+    """Set ``GRACE_SECONDS``, after which Ctrl-C or SIGTERM ends this process."""
     global GRACE_SECONDS
     GRACE_SECONDS = seconds
 
@@ -93,7 +97,7 @@ def main() -> NoReturn:
             with suppress(OSError):
                 stream.flush()
         if code in {EXIT_INTERRUPTED, EXIT_TERMINATED} or signalled.is_set():
-            # Threads inside gRPC may still wait for the server; the commands have closed what they opened.
+            # Threads inside gRPC may still wait for the server; the commands have closed their connections.
             os._exit(code)
     sys.exit(code)
 
@@ -112,7 +116,7 @@ def _explain(error: BaseException, *, unexpected: bool = False, hint: str = "") 
 
 
 def _explain_usage(error: Exception, args: Sequence[str]) -> int:
-    """Explain, and name the help: of the command, or of the program when there is no such command."""
+    """Explain an error, and name the help of the command or of the program."""
     from barrage_server.cli.app import app
 
     named = next((arg for arg in args if not arg.startswith("-")), "")
@@ -124,11 +128,13 @@ def _explain_usage(error: Exception, args: Sequence[str]) -> int:
 
 @contextmanager
 def _ends_soon_after_interrupt() -> Iterator[threading.Event]:
-    """End the process soon after Ctrl-C or SIGTERM even while the main thread is inside a blocking call of gRPC.
+    """End the process soon after Ctrl-C or SIGTERM, even inside a call of gRPC.
 
-    Python runs signal handlers between two bytecodes of the main thread only; the wake-up descriptor is written at
-    once. SIGTERM ends a command in the same way as Ctrl-C, with another exit code. Yields an event that is set when
-    SIGTERM has come.
+    Python runs signal handlers only between two bytecodes of the main thread, which may be in a blocking call; the
+    wake-up descriptor is written at once. SIGTERM ends a command as Ctrl-C does, with another exit code.
+
+    Yields:
+        An event that is set when SIGTERM was received.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

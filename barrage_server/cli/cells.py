@@ -18,12 +18,15 @@ _COMMON: Final = 10
 
 
 def cell_text(value: object) -> str:
-    """One value: numbers with all their digits, times without what is zero, long texts and lists cut short."""
+    """The text of one value, cut if it is long.
+
+    Numbers have all their digits, and times no zeros at the end.
+    """
     return _cut(_whole_text(value))
 
 
 def change_text(before: pa.Scalar, after: pa.Scalar) -> str:
-    """``old->new``. Two different values look different, whatever the length of their common prefix."""
+    """``old->new``, where two different values have different texts."""
     old, new = _plain(before), _plain(after)
     texts = _whole_text(old), _whole_text(new)
     if texts[0] == texts[1]:  # they differ in unprintable characters, or not at all
@@ -52,7 +55,7 @@ def _whole_text(value: object) -> str:
         case bytes():
             text = value.hex()
         case datetime():
-            # An iso text with a space; whole seconds without their fraction, and no offset for UTC.
+            # ISO 8601 with a space; whole seconds without their fraction, and no offset for UTC.
             text = value.isoformat(sep=" ").removesuffix("+00:00")
         case _:
             text = str(value)
@@ -73,7 +76,10 @@ def _first_difference(before: str, after: str) -> int:
 
 
 def row_texts(arrays: Sequence[pa.Array]) -> list[tuple[str, ...]]:
-    """The rows of some columns as texts. Converts value by value: for few rows."""
+    """The rows of some columns as texts.
+
+    Values are converted one by one, so this is for few rows.
+    """
     return list(zip(*([cell_text(_plain(cell)) for cell in array] for array in arrays), strict=True))
 
 

@@ -27,7 +27,7 @@ class Address:
 
     Attributes:
         uri: ``grpc://host:port`` or ``grpc+tls://host:port``.
-        token: bearer token, when the server requires one.
+        token: bearer token, if the server requires one.
         tls_root_certs: file of PEM certificates to trust instead of the system's.
     """
 
@@ -36,7 +36,7 @@ class Address:
     tls_root_certs: Path | None = None
 
     def connect(self, wait: float = 0.0) -> Client:
-        """Connect to the server; retries for ``wait`` seconds while it does not answer.
+        """Connect to the server, and retry for ``wait`` seconds while it does not answer.
 
         Raises:
             UsageError: the address is invalid, the token is blank, or the certificates cannot be read.

@@ -1,4 +1,4 @@
-"""What is in a data directory, and the mending of a damaged journal."""
+"""The check of a data directory, and the repair of a damaged journal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_directory", "repair_directory"]
 
 
 def check_directory(path: Path) -> None:
-    """Read everything, and list the tables.
+    """Read all files, and list the tables.
 
     Raises:
         UsageError: there is no data directory.
@@ -31,11 +31,11 @@ def check_directory(path: Path) -> None:
 
 
 def repair_directory(path: Path, *, yes: bool) -> None:
-    """Cut the journal off where damage begins, if ``yes``; otherwise say so.
+    """Cut the journal off where the damage begins, or say that ``yes`` would.
 
     Raises:
         UsageError: there is no data directory.
-        JournalError: something is damaged that cannot be cut off.
+        JournalError: the damage cannot be cut off.
     """
     root, lock, identity = _opened(path)
     try:

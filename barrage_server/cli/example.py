@@ -67,12 +67,12 @@ class _Market:
 
 @contextmanager
 def example_tables(server: bs.Server, seconds: float = _SECONDS, seed: int = 2013) -> Iterator[None]:
-    """Serve the example tables, ticking, while the ``with`` body runs.
+    """Serve the example tables while the ``with`` body runs. They tick.
 
     ``quotes`` is keyed by ``sym``, ``trades`` is a ring, ``totals`` is keyed by ``sym``; the three change in one cycle.
 
     Args:
-        server: the server that gets them.
+        server: the server for the tables.
         seconds: time between two cycles.
         seed: seed of the prices.
 

@@ -1,4 +1,7 @@
-"""Arrow, Parquet, CSV and JSON files, by the ending of their names; ``-`` is standard input or output."""
+"""Files in Arrow, Parquet, CSV and JSON. ``-`` is standard input or output.
+
+The ending of a file's name tells its format.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ __all__ = [
 ]
 
 STANDARD: Final = Path("-")
-"""Means standard input or output."""
+"""Standard input or output."""
 
 
 class FileFormat(StrEnum):
@@ -56,7 +59,7 @@ ENDINGS: Final = {
 
 
 def format_of(path: Path, named: str | None = None) -> FileFormat:
-    """The format of a file: ``named``, or else by the ending of its name.
+    """The format of a file: ``named``, or by the ending of its name.
 
     Raises:
         UsageError: the ending is unknown, or ``-`` has no ``named``.
@@ -79,12 +82,12 @@ def format_of(path: Path, named: str | None = None) -> FileFormat:
 def open_file(
     path: Path, named: str | None = None, schema: pa.Schema | None = None
 ) -> Iterator[tuple[pa.RecordBatchReader, int | None]]:
-    """A reader of the rows of ``path``, and their number where the format has it.
+    """A reader of the rows of ``path``, and their number if the format has it.
 
     Args:
         path: the file; ``-`` is standard input.
         named: its format; by default from the ending.
-        schema: the schema of the target table, which gives the types of CSV and JSON.
+        schema: the schema of the target table, with the types for CSV and JSON.
 
     Raises:
         UsageError: the ending is unknown, or the file does not exist.
@@ -100,7 +103,9 @@ def open_file(
 
 
 def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
-    """Write ``table`` to ``path``; a file appears whole or not at all; ``-`` is standard output.
+    """Write ``table`` to ``path``; ``-`` is standard output.
+
+    A file appears whole or not at all.
 
     Raises:
         UsageError: the format is unknown, or the folder does not exist.
@@ -122,7 +127,7 @@ def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
 
 
 def checked_source(path: Path, named: str | None = None) -> FileFormat:
-    """The format of an input file, checked before any other work."""
+    """Check an input file, and return its format."""
     wanted = format_of(path, named)
     if path != STANDARD and not path.is_file() and not path.is_fifo():
         raise UsageError(f"There is no file {str(path)!r}.")
@@ -130,7 +135,7 @@ def checked_source(path: Path, named: str | None = None) -> FileFormat:
 
 
 def checked_target(path: Path, named: str | None = None) -> FileFormat:
-    """The format of an output file, checked before any other work."""
+    """Check that an output file can be written, and return its format."""
     wanted = format_of(path, named)
     if path != STANDARD and not path.parent.is_dir():
         raise UsageError(f"There is no folder {str(path.parent)!r} to write {path.name!r} into.")
@@ -154,7 +159,7 @@ def _readable(path: Path, wanted: FileFormat) -> Iterator[None]:
 
 
 def _told(reader: pa.RecordBatchReader, path: Path, wanted: FileFormat) -> Iterator[pa.RecordBatch]:
-    """The batches; errors while reading are raised in the same words as errors at the beginning."""
+    """The batches of ``reader``, with its errors in the words of ``_readable``."""
     while True:
         with _readable(path, wanted):
             try:
@@ -184,7 +189,7 @@ def _open(source: BinaryIO, wanted: FileFormat, schema: pa.Schema | None) -> tup
 
 
 def _seekable(source: BinaryIO) -> BinaryIO:
-    """Read a pipe to its end: these formats have their index there."""
+    """Read a pipe to its end, because the index of these formats is there."""
     return source if source.seekable() else io.BytesIO(source.read())
 
 

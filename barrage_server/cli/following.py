@@ -16,7 +16,9 @@ __all__ = ["FollowSettings", "follow"]
 
 
 class FollowSettings(BaseModel):
-    """A table of another server. The short form is ``URI=NAME``, or ``URI`` alone.
+    """A table of another server to follow.
+
+    The short form is ``URI=NAME``, or ``URI`` alone.
 
     Attributes:
         uri: ``grpc://host:port/table`` or ``dh+plain://host:port/scope/table``, with ``+tls`` and ``dh`` for TLS; a
@@ -59,10 +61,10 @@ def follow(
     """Make ``server`` follow a table, also while its upstream does not answer.
 
     Args:
-        server: the server that follows it.
+        server: the server.
         table: the upstream table, and the credentials.
-        default_token: the token when ``table`` has no credentials.
-        default_tls_root_certs: certificates to trust when ``table`` names none: PEM, or the path of a PEM file.
+        default_token: the token if ``table`` has no credentials.
+        default_tls_root_certs: certificates to trust if ``table`` names none: PEM, or the path of a PEM file.
 
     Raises:
         UsageError: the settings contradict each other.

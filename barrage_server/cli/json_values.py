@@ -32,7 +32,7 @@ from pyarrow import types as kinds
 
 from barrage_server.errors import SchemaMismatchError
 
-__all__ = ["array_of_json", "json_of_array"]
+__all__ = ["array_of_json", "is_binary", "json_of_array"]
 
 _UNITS: Final = {"s": Fraction(1), "ms": Fraction(10**3), "us": Fraction(10**6), "ns": Fraction(10**9)}
 _FIRST_SECOND: Final = -62_167_219_200
@@ -74,13 +74,13 @@ def json_of_array(array: pa.Array) -> list[Any]:
         return list(array.cast(pa.string()).to_pylist())
     if kinds.is_floating(kind):
         return [_number(value) for value in array.to_pylist()]
-    if _is_binary(kind):
+    if is_binary(kind):
         return [None if value is None else base64.b64encode(value).decode() for value in array.to_pylist()]
     return list(array.to_pylist())
 
 
 def array_of_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The array of type ``kind`` from the values that :func:`json_of_array` writes.
+    """The array of type ``kind`` for the values that :func:`json_of_array` writes.
 
     Raises:
         SchemaMismatchError: a value is of another type, or out of range; the text names it.
@@ -158,7 +158,7 @@ def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array([None if value is None else Decimal(str(value)) for value in values], kind)
     elif kinds.is_temporal(kind):
         return _of_times(values, kind)
-    elif _is_binary(kind):
+    elif is_binary(kind):
         _check(given, str, "text in base64")
         return pa.array([None if value is None else base64.b64decode(value, validate=True) for value in values], kind)
     elif kinds.is_null(kind):
@@ -170,7 +170,7 @@ def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _times(array: pa.Array) -> list[Any]:
-    """Texts; numbers of units beyond the years that Arrow parses."""
+    """Times as texts, and as numbers of units beyond the years that Arrow parses."""
     kind = array.type
     if kinds.is_timestamp(kind) and kind.tz is not None:
         array = array.cast(pa.timestamp(kind.unit, "UTC"))  # historical offsets have seconds, which texts cannot hold
@@ -215,7 +215,7 @@ def _pair(entry: object) -> tuple[Any, Any]:
 
 
 def _cut(flat: list[Any], lengths: Sequence[int | None]) -> list[Any]:
-    """Lists of these lengths with the elements of ``flat`` in order; None for a length of None."""
+    """Cut ``flat`` into lists of these lengths; None for a length of None."""
     found: list[Any] = []
     start = 0
     for length in lengths:
@@ -246,7 +246,8 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _is_binary(kind: pa.DataType) -> bool:
+def is_binary(kind: pa.DataType) -> bool:
+    """Whether a type is one of bytes, which JSON has in base64."""
     return bool(
         kinds.is_binary(kind)
         or kinds.is_large_binary(kind)
@@ -256,7 +257,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _fixed_size_lists(values: Sequence[list[Any] | None], kind: pa.FixedSizeListType) -> pa.Array:
-    """Lists of ``kind.list_size`` (at least 1) values each; the values beneath a null list are null."""
+    """Lists of ``kind.list_size`` values, at least 1. A null list has null values."""
     size = kind.list_size
     wrong = next((value for value in values if value is not None and len(value) != size), None)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""Messages to the service manager that started the program: systemd's ``Type=notify``."""
+"""Messages to the service manager of this process (systemd's ``Type=notify``)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ STOPPING: Final = "STOPPING=1"
 
 
 def notify(state: str) -> bool:
-    """Tell the service manager the state of this process; returns whether there is one that was told.
+    """Tell the service manager the state of this process.
 
     Its socket is in the environment variable ``NOTIFY_SOCKET``: a path, or a name that begins with ``@``. A service
-    manager that does not read must not stop the program, so nothing is waited for, and nothing is raised.
+    manager that does not read must not stop the program, so the call never waits or raises.
+
+    Returns:
+        Whether there is a service manager that was told.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):

@@ -27,7 +27,7 @@ def read_token(path: Path, setting: str) -> str:
 
     Args:
         path: the file.
-        setting: what names the file, for the text of an error.
+        setting: the setting that names the file, for the text of an error.
 
     Raises:
         UsageError: the file cannot be read, or its first line is blank.

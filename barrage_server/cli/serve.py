@@ -27,18 +27,16 @@ from barrage_server.engine.kinds import make_table
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
 from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.process import choose_allocators, raise_descriptor_limit
-from barrage_server.server import Authenticator
-from barrage_server.server.authentication import as_authenticator
 from barrage_server.server.listening import listening_socket
 from barrage_server.server.roles import log_unknown_columns
 from barrage_server.wire.table_spec import TableSpec
 
-__all__ = ["any_of", "serve_until_stopped"]
+__all__ = ["serve_until_stopped"]
 
 _POLL_SECONDS: Final = 1.0
 """Seconds of one wait: an unbounded wait cannot be interrupted on some systems."""
 _GRACES: Final = 4
-"""Graces within the time for stopping: ``close`` waits for one, and the calls that it has cut may take the others."""
+"""Graces within the time for stopping: ``close`` waits for one, and the calls that it cuts may take the others."""
 _AT_ONCE: Final = 0.1
 """Seconds that clients have to leave after Ctrl-C."""
 
@@ -46,16 +44,17 @@ logger = logging.getLogger("barrage_server.cli")
 
 
 def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
-    """Serve until Ctrl-C or SIGTERM. After SIGTERM it returns within ``stop_seconds`` of the settings.
+    """Serve until Ctrl-C or SIGTERM.
 
-    Prints the URIs on stdout, one per line, once clients can connect: Flight's first. The log is on stderr.
+    Prints the URIs on stdout, one per line, once clients can connect: Flight's first. The log is on stderr. After
+    SIGTERM the function returns within ``stop_seconds`` of the settings.
     """
     settings = load_settings(config, flags)
     _begin_log(settings)
     raise_descriptor_limit()
     choose_allocators()
     end_within(settings.stop_seconds)
-    with suppress(Terminated):  # a server that is told to stop has done what it is for
+    with suppress(Terminated):  # SIGTERM is the regular end of a server
         _serve(settings, lambda server: reload_access(server, config, flags))
 
 
@@ -144,7 +143,10 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
 
 
 def web_port(settings: ServeSettings) -> int | None:
-    """The port of the page; ``None`` for no page: it was left out, or the default port is in use."""
+    """The port of the page; ``None`` without a page.
+
+    There is none when it was left out, or when the default port is in use.
+    """
     if not settings.web:
         if settings.web_port is not None:
             raise UsageError("--no-web leaves the page out, and --web-port is its port: leave one of them out.")
@@ -165,7 +167,10 @@ def web_port(settings: ServeSettings) -> int | None:
 
 
 def page_link(server: bs.Server, settings: ServeSettings) -> str | None:
-    """The address of the page. In a terminal it lets its user in: a token after ``#`` is not sent with the address."""
+    """The address of the page, in a terminal with a token behind ``#``.
+
+    The token logs the terminal's user in, and a browser does not send it with the address.
+    """
     uri, tokens = server.web_uri, settings.accepted_tokens
     if uri is None or not tokens or not sys.stdout.isatty():
         return uri
@@ -173,7 +178,10 @@ def page_link(server: bs.Server, settings: ServeSettings) -> str | None:
 
 
 def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, Any]) -> None:
-    """Read credentials, roles and certificates again. What is wrong is reported in the log, and changes nothing."""
+    """Read credentials, roles and certificates again.
+
+    An error is logged, and changes nothing.
+    """
     try:
         settings = load_settings(config, flags)
         server.reload(
@@ -189,7 +197,10 @@ def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, An
 def _closing(
     server: bs.Server, stop_seconds: float
 ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]:
-    """An exit callback that closes the server: at once after Ctrl-C, else with the grace that the time allows."""
+    """An exit callback that closes the server.
+
+    It closes at once after Ctrl-C, else with the grace that the time for stopping allows.
+    """
 
     def close(kind: type[BaseException] | None, _error: object, _trace: object) -> None:
         at_once = kind is not None and issubclass(kind, KeyboardInterrupt)
@@ -199,10 +210,12 @@ def _closing(
 
 
 def check_anonymous(settings: ServeSettings, accepted: Collection[object]) -> None:
-    """Check that every caller is accepted on purpose, or for the tables of the example only.
+    """Check that every caller is accepted on purpose, if no credentials are required.
+
+    The tables of the example are such a purpose.
 
     Raises:
-        UsageError: no credentials are required, and nothing says that they need not be.
+        UsageError: no credentials are required, and no setting allows that.
     """
     is_asked_for = settings.allow_anonymous or settings.insecure or settings.example
     if not accepted and settings.tls_client_root_certs is None and not is_asked_for:
@@ -213,10 +226,10 @@ def check_anonymous(settings: ServeSettings, accepted: Collection[object]) -> No
 
 
 def check_declarations(settings: ServeSettings) -> None:
-    """Check the tables of the configuration, before a port is open and a folder is made.
+    """Check the tables of the configuration, before a port or folder is opened.
 
     Raises:
-        UsageError: one contradicts itself, names an unknown type, cannot be durable, or there are two of its name.
+        UsageError: a table contradicts itself, names an unknown type, cannot be durable, or has the name of another.
     """
     graph = UpdateGraph()
     known: set[str] = set()
@@ -250,13 +263,8 @@ def declare(server: bs.Server, table: TableSettings) -> None:
 
 @contextmanager
 def _declaring(table: TableSettings) -> Iterator[None]:
-    """Raise what is wrong as UsageError that names the table."""
+    """Raise errors as UsageError with the name of the table."""
     try:
         yield
     except BarrageError as error:
         raise UsageError(f"Table {table.name!r} of the configuration: {error}") from None
-
-
-def any_of(tokens: tuple[str, ...]) -> Authenticator | None:
-    """An authenticator that accepts any of the tokens; None without tokens, which accepts every caller."""
-    return as_authenticator(tokens) if tokens else None

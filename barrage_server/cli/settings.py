@@ -1,4 +1,7 @@
-"""Settings of ``barrage-server serve``: flags, then the environment, then a TOML file, then defaults."""
+"""Settings of ``barrage-server serve``.
+
+They come from flags, then the environment, then a TOML file, then defaults.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ __all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]
 _PREFIX: Final = "BARRAGE_"
 _OTHER_VARIABLES: Final = {"BARRAGE_DEBUG"}
 _NEAR: Final = 0.85
-"""Similarity (share of equal characters) from which a variable counts as misspelt."""
+"""Least similarity (share of equal characters) to a setting of a variable that counts as misspelt."""
 
 
 class TableSettings(BaseModel):
@@ -67,18 +70,22 @@ class TableSettings(BaseModel):
     durable: bool | None = None
 
     def arrow_schema(self) -> pa.Schema:
-        """The columns as an Arrow schema; UnsupportedTypeError when a type name is wrong."""
+        """The columns as an Arrow schema.
+
+        Raises:
+            UnsupportedTypeError: a type name is wrong.
+        """
         return pa.schema([(name, parse_type(kind)) for name, kind in self.columns.items()])
 
 
 class RoleSettings(BaseModel):
-    """What a role allows.
+    """The rights of a role.
 
     Attributes:
         tables: patterns of table names, such as ``fx_*``.
         rights: ``list``, ``read``, ``publish``, ``create``, ``drop``, ``statistics``.
-        where: the rows that are shown, as a condition such as ``"region == 'EU' and price < 100"``; all without.
-        columns: the names of the columns that are shown; all without.
+        where: the rows that are shown, as a condition such as ``"region == 'EU' and price < 100"``; all when absent.
+        columns: the names of the columns that are shown; all when absent.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -89,7 +96,11 @@ class RoleSettings(BaseModel):
     columns: tuple[str, ...] | None = None
 
     def role(self) -> Role:
-        """The role. InvalidRequestError when it contradicts itself, or the condition is none."""
+        """Make the role.
+
+        Raises:
+            InvalidRequestError: it contradicts itself, or its condition is none.
+        """
         return Role(self.tables, self.rights, self.where, self.columns)
 
 
@@ -122,7 +133,7 @@ def _separated(value: object) -> object:
 
 
 def unknown_text(name: str, known: Collection[str]) -> str:
-    """A text for an unknown setting, with the nearest valid name."""
+    """The text for an unknown setting, with the nearest valid name."""
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
     return f"unknown setting {name!r}; {hint}"
@@ -139,7 +150,7 @@ def _separated_tokens(value: object) -> object:
 
 
 def _known_fields(of: type) -> BeforeValidator:
-    """Refuse names that a dataclass does not have: pydantic would drop them silently."""
+    """A validator that refuses unknown names, which pydantic would drop silently."""
     known = {field.name for field in dataclasses.fields(of)}
 
     def check(value: object) -> object:
@@ -152,12 +163,14 @@ def _known_fields(of: type) -> BeforeValidator:
 
 
 class ServeSettings(BaseSettings):
-    """All settings of ``serve``. In the environment the names are upper case after ``BARRAGE_``.
+    """All settings of ``serve``.
+
+    The environment variable of a setting is ``BARRAGE_`` and its name in upper case.
 
     Attributes:
         host: address to listen on.
-        port: 0 takes a free one.
-        front: what serves that port: ``pyarrow``, ``grpc``, or ``auto`` for ``grpc`` on addresses beyond this machine.
+        port: port to listen on; 0 takes a free one.
+        front: server of that port: ``pyarrow``, ``grpc``, or ``auto`` for ``grpc`` on addresses beyond this machine.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, none when absent.
         deephaven_web_port: a third port, for Deephaven's JavaScript client; likewise.
         deephaven_web_origins: origins of web pages that may connect there without a token, separated by commas in the
@@ -168,22 +181,23 @@ class ServeSettings(BaseSettings):
         token_file: a file with one more token in it, in its first line.
         credentials: a TOML file of tokens, users and client certificates, with their roles.
         web_tokens: signed web tokens (JWT) that are accepted.
-        roles: what the roles of callers allow; with any, everything else is denied.
+        roles: rights of the roles of callers; with any role, everything else is denied.
         default_roles: roles of callers whose credentials name none.
         allow_anonymous: accept every caller, without credentials; ``example`` does so on this machine.
         allow_plaintext: allow an address beyond this machine without TLS.
-        insecure: both.
+        insecure: ``allow_anonymous`` and ``allow_plaintext``.
         tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.
         tls_key: private key. PEM, or a file's path.
-        tls_client_root_certs: certificates to trust for clients: each must present one. PEM, or a file's path.
+        tls_client_root_certs: certificates to trust for clients, which must present one. PEM, or a file's path.
         data_dir: the folder that keeps the tables; in memory only when absent.
         fsync: when changes are on disk: ``always`` before the publisher's answer, ``interval`` 10 ms later, ``os``.
         http_port: a port for probes and for Prometheus; 0 takes a free one, none when absent.
         http_host: address for that port to listen on.
         web: whether browsers get a page that shows the tables.
-        web_port: the port of that page. 0 takes a free one, and so does its absence where ``port`` is 0; it is 8816
-            else, unless something else listens there.
-        web_hosts: names under which browsers may ask for it, besides addresses, separated by commas in the environment.
+        web_port: the port of that page; 0 takes a free one. When absent, it is a free one if ``port`` is 0, else 8816
+            unless that port is in use.
+        web_hosts: names under which browsers may ask for the page, besides addresses, separated by commas in the
+            environment.
         log_level: level of the log on stderr.
         log_format: form of the log on stderr: ``text``, or ``json``, an object per line.
         stop_seconds: seconds from SIGTERM to the end of the process, whatever clients do.
@@ -252,7 +266,11 @@ class ServeSettings(BaseSettings):
 
     @property
     def accepted_tokens(self) -> tuple[str, ...]:
-        """All valid shared tokens. UsageError when the file with one cannot be read, or has none."""
+        """All valid shared tokens.
+
+        Raises:
+            UsageError: the file with one cannot be read, or has none.
+        """
         every = (*(() if self.token is None else (self.token,)), *self.tokens)
         found = [token.get_secret_value() for token in every]
         if self.token_file is not None:
@@ -260,7 +278,7 @@ class ServeSettings(BaseSettings):
         return tuple(dict.fromkeys(found))
 
     def authenticators(self) -> list[AnyToken]:
-        """All that may accept a caller; none accepts every caller.
+        """All authenticators. An empty list accepts every caller.
 
         Raises:
             UsageError: a file of credentials or keys cannot be read, or is wrong.
@@ -277,8 +295,7 @@ class ServeSettings(BaseSettings):
         """The roles by name.
 
         Raises:
-            UsageError: one contradicts itself, or does not fit a table that exists from the start.
-
+            UsageError: a role contradicts itself, or does not fit a table that exists from the start.
         """
         roles: dict[str, Role] = {}
         for name, settings in self.roles.items():
@@ -295,7 +312,11 @@ class ServeSettings(BaseSettings):
         return roles
 
     def tls_identity(self) -> tuple[bytes, bytes] | None:
-        """Certificate chain and private key; None without TLS. UsageError when one is missing or cannot be read."""
+        """Certificate chain and private key; None without TLS.
+
+        Raises:
+            UsageError: one is missing or cannot be read.
+        """
         if self.tls_certificate is None and self.tls_key is None:
             return None
         if self.tls_certificate is None or self.tls_key is None:
@@ -339,7 +360,7 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
 
 
 def _unparsed(error: SettingsError) -> str:
-    """The text for a variable that is to be JSON and is not."""
+    """The text for a variable that must be JSON and is not."""
     name = next((part for part in str(error).split('"')[1::2] if part in ServeSettings.model_fields), None)
     if name is None:
         return str(error)
@@ -347,7 +368,7 @@ def _unparsed(error: SettingsError) -> str:
 
 
 def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
-    """The error on a setting: its source, its name, and the nearest valid one."""
+    """The text for an error on a setting: its source, its name and the nearest one."""
     path = [str(part) for part in error["loc"]]
     message = error["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
@@ -382,7 +403,7 @@ def _names_at(path: Sequence[str]) -> Collection[str]:
 
 
 def _variable_of(path: Sequence[str]) -> str | None:
-    """The environment variable that sets the setting at ``path``, or a part of it."""
+    """The environment variable of the setting at ``path``, or of a part of it."""
     names = {f"{_PREFIX}{'__'.join(path[:depth])}".upper() for depth in range(1, len(path) + 1)}
     below = f"{_PREFIX}{'__'.join(path)}__".upper()
     return next(
@@ -391,9 +412,10 @@ def _variable_of(path: Sequence[str]) -> str | None:
 
 
 def _check_environment() -> None:
-    """Refuse a variable that is a misspelt setting: without its token a server would accept every caller.
+    """Refuse a variable that is a misspelt setting.
 
-    Other variables with the prefix are allowed; container platforms set some.
+    A server with a misspelt token would accept every caller. Other variables with the prefix are allowed; container
+    platforms set some.
     """
     known = {f"{_PREFIX}{name}".upper() for name in ServeSettings.model_fields}
     for name in os.environ:

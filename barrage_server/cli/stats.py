@@ -16,9 +16,10 @@ from barrage_server.cli.text import count
 from barrage_server.log import one_line
 from barrage_server.wire.protocol import is_single_write
 
-__all__ = ["computed_tables", "show_statistics"]
+__all__ = ["computed_tables", "report_console", "show_statistics"]
 
 _NO_WRAPPING: Final = 10_000
+"""Width in characters that no line reaches."""
 _TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
 _SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
 _STREAMS: Final = ("kind", "table", "peer", "user", "open_seconds", "awaited", "awaited_seconds", "messages", "nbytes")
@@ -37,7 +38,7 @@ _NAMES: Final = frozenset({"name", "operation", "table", "kind", "peer", "user",
 
 
 def show_statistics(address: Address, *, as_json: bool) -> None:
-    """Print the statistics of a server: as one JSON object, or as tables.
+    """Print the statistics of a server, as one JSON object or as tables.
 
     Raises:
         UnsupportedOperationError: it is a Deephaven server.
@@ -47,9 +48,7 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(found) + "\n")
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _NO_WRAPPING
+    console = report_console()
     tables, subscriptions, streams, results = (
         _rows(found, name) for name in ("tables", "subscriptions", "streams", "results")
     )
@@ -79,8 +78,16 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
             console.print(_grid(rows, columns))
 
 
+def report_console() -> Console:
+    """The console of a report, which wraps lines in a terminal only."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _NO_WRAPPING
+    return console
+
+
 def computed_tables(found: Mapping[str, Any]) -> Table | None:
-    """The tables that are computed for clients, from the statistics of a server; ``None`` if there are none."""
+    """The computed tables in a server's statistics; ``None`` without any."""
     rows = _rows(found, "results")
     return _grid(rows, _RESULTS) if rows else None
 
@@ -91,13 +98,13 @@ def _rows(found: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _commits(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The last batch of each publisher that may commit again; single writes are left out."""
+    """The last batch of each publisher that may commit again.
+
+    Single writes are left out.
+    """
     entries = found.get("commits")
-    rows = (
-        [dict(zip(_COMMITS, entry, strict=False)) for entry in entries if isinstance(entry, list)]
-        if isinstance(entries, list)
-        else []
-    )
+    listed = entries if isinstance(entries, list) else []
+    rows = [dict(zip(_COMMITS, entry, strict=False)) for entry in listed if isinstance(entry, list)]
     return [row for row in rows if not is_single_write(str(row.get("publisher", "")))]
 
 

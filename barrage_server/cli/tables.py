@@ -18,7 +18,7 @@ from rich.text import Text
 import barrage_server as bs
 from barrage_server.arguments import choice
 from barrage_server.cli.connection import Address
-from barrage_server.cli.stats import computed_tables
+from barrage_server.cli.stats import computed_tables, report_console
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["create_table", "drop_tables", "list_tables", "print_versions"]
 
-_NO_WRAPPING: Final = 10_000
 _JSON_SCALARS: Final = (str, int, float, bool)
 _STANDS_ON: Final = ("pyarrow", "numpy", "pyroaring", "flatbuffers", "pyspark")
 
 
 def list_tables(address: Address, *, json_lines: bool) -> None:
-    """Print the tables of a server, as a table or as one JSON object per line; the former with those that it computes
-    for clients, if the caller may see them.
+    """Print the tables of a server, as a table or as one JSON object per line.
+
+    The table is followed by the tables computed for clients, if the caller may see them.
     """
     with address.connect() as client:
         found = sorted(client.tables(), key=lambda info: info.name)
@@ -51,9 +51,7 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
         for info in found:
             sys.stdout.write(json.dumps(_described(info)) + "\n")
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _NO_WRAPPING
+    console = report_console()
     if not found and computed is None:
         console.print("This server has no tables yet. Publish one: barrage-server publish URI TABLE FILE")
         return
@@ -112,7 +110,11 @@ def create_table(
 
 
 def drop_tables(address: Address, tables: Sequence[str]) -> None:
-    """Drop tables, one after the other; UnknownTableError names the first that does not exist."""
+    """Drop tables one by one.
+
+    Raises:
+        UnknownTableError: a table does not exist. The tables before it are dropped.
+    """
     console = Console(stderr=True, highlight=False)
     with address.connect() as client:
         for table in tables:

@@ -1,4 +1,7 @@
-"""A full-screen terminal view, drawn by one thread from lines; keys call functions."""
+"""A full-screen terminal view, which one thread draws from lines.
+
+Keys call functions.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ _ENDS: Final = ("q", "Q", "escape", "c-c", "c-d")
 
 
 class Terminal:
-    """Occupies the terminal while :meth:`running`; a thread of its own draws, so that the caller may wait for updates.
+    """Occupies the terminal while :meth:`running`. A thread of its own draws.
+
+    The caller may therefore wait for updates.
 
     Args:
         draw: the lines for a size in columns and lines; called on the terminal's thread.
@@ -77,18 +82,20 @@ class Terminal:
             input=source,
             output=sink,
         )
-        self._app.timeoutlen = self._app.ttimeoutlen = (
-            0.1  # seconds; Esc ends at once, because no other key begins with it
-        )
+        # In seconds. Esc ends the view almost at once, because no other key begins with it.
+        self._app.timeoutlen = self._app.ttimeoutlen = 0.1
 
     @property
     def has_ended(self) -> bool:
-        """Whether a key has ended it, or drawing has failed."""
+        """Whether a key has ended the view, or drawing has failed."""
         return self._ended.is_set()
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show while the ``with`` body runs, or until a key ends it. Raises the error of drawing, if any."""
+        """Show the view while the ``with`` body runs, or until a key ends it.
+
+        Raises the error of drawing, if any.
+        """
         thread = threading.Thread(target=self._run, name="barrage-terminal", daemon=True)
         thread.start()
         try:

@@ -1,4 +1,4 @@
-"""Small texts of the command line: options read, numbers printed."""
+"""Small texts of the command line: parsed options, printed numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIRST_WORD: Final = re.compile(r"[a-z]+(?=[ ,']|: )")
 
 
 def parse_viewport(text: str) -> range:
-    """``0:50`` is the first fifty rows: positions, the end not included, as in a Python slice."""
+    """Parse row positions such as ``0:50``, the end not included, to a range."""
     match = _VIEWPORT.fullmatch(text.strip())
     if match is None or int(match[1]) >= int(match[2]):
         raise UsageError(f"{text!r} is not a viewport: write START:STOP in row positions, as in 0:50.")
@@ -23,7 +23,7 @@ def parse_viewport(text: str) -> range:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Column names separated by commas; None stays None (every column)."""
+    """Parse column names separated by commas; None, for every column, stays None."""
     if text is None:
         return None
     found = [name.strip() for name in text.split(",")]
@@ -38,7 +38,7 @@ def rate(rows: int, seconds: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """``text``, possibly of a library, with a capital and a full stop."""
+    """``text``, which may be a library's, with a capital and a full stop."""
     text = " ".join(text.split())
     if _FIRST_WORD.match(text):
         text = text[0].upper() + text[1:]

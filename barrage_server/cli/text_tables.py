@@ -1,4 +1,4 @@
-"""Tables as CSV and JSON lines, written so that they read back with the types of the target table."""
+"""Tables as CSV and JSON lines, which read back with the target table's types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import csv, types
 from pyarrow import json as arrow_json
 
-from barrage_server.cli.json_values import array_of_json, json_of_array
+from barrage_server.cli.json_values import array_of_json, is_binary, json_of_array
 from barrage_server.errors import SchemaMismatchError
 
 __all__ = ["read_csv", "read_json_lines", "write_csv", "write_json_lines"]
@@ -53,7 +53,10 @@ def read_csv(source: BinaryIO, schema: pa.Schema | None) -> pa.RecordBatchReader
 
 
 def write_csv(table: pa.Table, sink: BinaryIO) -> None:
-    """Write ``table`` as CSV with a header line. Cells of nested types hold JSON, binary cells base64."""
+    """Write ``table`` as CSV with a header line.
+
+    Cells of nested types hold JSON, binary cells base64.
+    """
     columns = [_to_csv(column) for column in table.columns]
     csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), sink)
 
@@ -80,7 +83,7 @@ def read_json_lines(source: BinaryIO, schema: pa.Schema | None) -> pa.Table:
         try:
             found = arrow_json.read_json(pa.BufferReader(text), read_options=blocks, parse_options=options)
             if named is None or all(found.schema.field(field.name).type == field.type for field in named):
-                return found  # not where Arrow added fields that a struct lacks
+                return found  # types differ where Arrow added fields that a struct lacks
         except pa.ArrowInvalid:
             if named is None:
                 raise  # with a schema, the code below names the value and column
@@ -125,7 +128,10 @@ def _open_csv(source: BinaryIO, options: csv.ConvertOptions | None, schema: pa.S
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
-    """The type to parse cells as; types that Arrow cannot parse are read as text first."""
+    """The type to parse cells as.
+
+    Types that Arrow cannot parse are read as text first.
+    """
     if types.is_dictionary(kind):
         return _csv_type(kind.value_type)
     if types.is_float16(kind):
@@ -144,7 +150,7 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 def _of_csv(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
-    if _is_bytes(field.type) or types.is_null(field.type):
+    if is_binary(field.type) or types.is_null(field.type):
         return _named(column.to_pylist(), field)
     if types.is_nested(field.type):
         try:
@@ -161,7 +167,7 @@ def _to_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         return _to_csv(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
     if types.is_dictionary(kind):
         return _to_csv(column.cast(kind.value_type))
-    if types.is_nested(kind) or _is_bytes(kind):
+    if types.is_nested(kind) or is_binary(kind):
         values = [value for chunk in column.chunks for value in json_of_array(chunk)]
         texts = [value if value is None or isinstance(value, str) else _json_text(value) for value in values]
         return pa.array(texts, pa.string())
@@ -174,20 +180,14 @@ def _to_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     return column
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_binary_view(kind)
-        or types.is_fixed_size_binary(kind)
-    )
-
-
 # JSON
 
 
 def _fields_of_json(text: bytes, schema: pa.Schema) -> pa.Schema:
-    """The columns of ``schema`` that the text names: other columns are omitted rather than null."""
+    """The columns of ``schema`` that the text names.
+
+    Others are omitted, since they are not null but absent.
+    """
     return pa.schema([field for field in schema if any(name in text for name in _spellings(field.name))])
 
 
@@ -196,7 +196,7 @@ def _spellings(name: str) -> set[bytes]:
 
 
 def _is_plain_json(kind: pa.DataType) -> bool:
-    """Whether Arrow's own reader of JSON reads the type as :func:`write_json_lines` writes it."""
+    """Whether Arrow's JSON reader reads a type as :func:`write_json_lines` writes."""
     if types.is_list(kind):
         return _is_plain_json(kind.value_type)
     if types.is_struct(kind):

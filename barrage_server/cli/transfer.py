@@ -39,7 +39,10 @@ def save_snapshot(
     reverse: bool,
     columns: Sequence[str] | None,
 ) -> None:
-    """Write the present content of ``table``, or the part in the window, to ``output``: a file, or ``-``."""
+    """Write the present content of ``table``, or its viewport, to ``output``.
+
+    ``output`` is a file, or ``-`` for standard output.
+    """
     checked_target(output, written_as)
     started = time.monotonic()
     with address.connect() as client:
@@ -64,7 +67,10 @@ def publish_file(
     kind: str | None,
     capacity: int | None,
 ) -> None:
-    """Publish all rows of ``file``, or of standard input, to ``table`` in one cycle; a terminal shows the progress."""
+    """Publish all rows of ``file`` to ``table`` in one cycle.
+
+    ``-`` is standard input. A terminal shows the progress.
+    """
     console = Console(stderr=True, highlight=False)
     started = time.monotonic()
     sent = 0

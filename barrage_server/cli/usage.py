@@ -1,4 +1,4 @@
-"""Errors of a command line or of settings, as opposed to failures while a command runs."""
+"""Errors of a command line or of settings, before a command does anything."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ __all__ = ["UsageError", "usage"]
 
 
 class UsageError(InvalidRequestError):
-    """The command line or the settings are wrong, and nothing was done. The exit code is 2."""
+    """The command line or the settings are wrong. The exit code is 2.
+
+    Nothing was done.
+    """
 
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """Turn an InvalidRequestError of the ``with`` body, which only checks arguments, into a UsageError."""
+    """Turn an InvalidRequestError of the ``with`` body into a UsageError.
+
+    The body must only check arguments.
+    """
     try:
         yield
     except UsageError:

@@ -129,7 +129,7 @@ class Watch:
 
 
 class View:
-    """A screen that scrolls by keys, and requests the rows that it shows only."""
+    """A screen that scrolls by keys, and requests only the rows that it shows."""
 
     def __init__(self, screen: Screen, live: LiveTable, *, follows_screen: bool) -> None:
         self._screen = screen
@@ -191,7 +191,7 @@ def _write(lines: Sequence[str]) -> None:
 
 
 def _retry_until(attempt: Callable[[], _T], deadline: float) -> _T:
-    """The result of ``attempt``, retried until the deadline while the table does not exist."""
+    """The result of ``attempt()``, retried until ``deadline`` for a missing table."""
     while True:
         try:
             return attempt()

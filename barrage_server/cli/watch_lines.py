@@ -1,4 +1,7 @@
-"""The output of ``watch`` without a terminal: a line for the table, then lines for every change."""
+"""The output of ``watch`` without a terminal.
+
+A line describes the table, and further lines every change.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,17 @@ _ROWS_PRINTED: Final = 50
 
 
 def content_lines(name: str, live: LiveTable) -> list[str]:
-    """The content in view: a headline, then ``  column=value ...`` for each row."""
+    """The rows in view: a headline, then ``  column=value ...`` for each row."""
     version = live.version
     headline = f"{name}: {count(live.table_size, 'rows')}, {count(version.size, 'rows')} in view"
     return [headline, *_rows("  ", version, version.row_set), *_left_out(version.size)]
 
 
 def update_lines(update: Update, live: LiveTable) -> list[str]:
-    """One update: a headline with counts, then ``+`` for rows added, ``-`` for rows removed, ``~`` for rows modified.
+    """One update: a headline with counts, then one line per row.
 
-    A modified row shows its key columns, or else its position in view, and the old and new values of changed cells.
+    ``+`` is an added row, ``-`` a removed one, ``~`` a modified one. A modified row shows its key columns, or else its
+    position in view, and the old and new values of changed cells.
     """
     modified = update.modified_rows
     counts = f"+{update.added.size} -{update.removed.size} ~{modified.size}"

@@ -1,4 +1,7 @@
-"""The live view of ``watch`` as lines of styled text: a table that fits the screen, with recent changes in colour."""
+"""The live view of ``watch`` as lines of styled text.
+
+It is a table that fits the screen, with recent changes in colour.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ _RATE_SECONDS: Final = 5.0
 
 
 class Screen:
-    """Draws a live table; :meth:`note` records the changes to show in colour. Thread-safe.
+    """Draws a live table, with recent changes in colour. Thread-safe.
 
     Args:
         name: the table.
@@ -105,7 +108,7 @@ class Screen:
         ]
 
     def _grid(self, live: LiveTable, width: int, page: int) -> tuple[list[Line], int, int]:
-        """Header and rows; how many columns are shown, and how many there are."""
+        """The lines of header and rows, the number of shown columns, and of all."""
         version = live.version
         rows = self._rows(version, live, page)
         schema = version.schema
@@ -141,7 +144,7 @@ class Screen:
         return rows
 
     def _styles(self, version: TableVersion, rows: RowSet) -> list[list[str]]:
-        """For each column, the style of each row."""
+        """The style of each row, for each column."""
         with self._lock:
             last = self._last
         columns = len(version.schema)

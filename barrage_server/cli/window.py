@@ -1,4 +1,4 @@
-"""The position of a screen in a table: the rows to request, and the columns that fit."""
+"""The position of a screen in a table: its rows, and the columns that fit."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ class Scroll:
         return max(0, min(self.bounds.stop, table_size) - self.bounds.start)
 
     def positions(self, page: int) -> range:
-        """The positions on a screen with ``page`` rows; they count from the end when :attr:`reverse` is set."""
+        """The positions on a screen with ``page`` rows.
+
+        They count from the end when :attr:`reverse` is set.
+        """
         base = 0 if self.bounds is None else self.bounds.start
         stop = base + self.top + page
         return range(base + self.top, stop if self.bounds is None else min(stop, self.bounds.stop))
 
     def first_row(self, page: int, table_size: int) -> int:
-        """Position of the first row on the screen, counted from the first row of the table."""
+        """The position of the first row on the screen, from the table's first row."""
         shown = self.positions(page)
         return max(0, table_size - shown.stop) if self.reverse else shown.start
 
@@ -57,7 +60,7 @@ class Scroll:
         self.top = max(0, self.total(table_size) - page) if self.reverse else 0
 
     def end(self, page: int, table_size: int) -> None:
-        """Go to the last row, and follow it while rows are added, unless there are bounds."""
+        """Go to the last row, and follow added rows unless there are bounds."""
         if self.bounds is None:
             self.reverse = True
         self.top = 0 if self.reverse else max(0, self.total(table_size) - page)
@@ -80,7 +83,10 @@ class ColumnLayout:
     available: int
 
     def shown(self, first: int) -> list[int]:
-        """Numbers of the columns to show, in order: keys, and the others that fit from ``first`` on."""
+        """The numbers of the columns to show, in order.
+
+        They are the keys, and the other columns that fit from ``first`` on.
+        """
         widths = self.widths
         pinned = [number for number in range(min(first, len(widths))) if number in self.keys]
         if sum(widths[number] + GAP for number in pinned) > self.available // 2:
@@ -94,14 +100,17 @@ class ColumnLayout:
         return shown
 
     def nearest(self, first: int) -> int:
-        """``first``, or the smallest number before it from which the last column is shown too."""
+        """The smallest number up to ``first`` that shows the last column, or ``first``."""
         first = max(0, min(first, len(self.widths) - 1))
         while first > 0 and self._shows_last(first - 1):
             first -= 1
         return first
 
     def after(self, first: int) -> int:
-        """The target of a step to the right: the next column with another view, unless the last column is shown."""
+        """The target of a step to the right.
+
+        It is the next column with another view, or ``first`` when the last column is shown.
+        """
         return first if self._shows_last(first) else self._stepped(first, 1)
 
     def before(self, first: int) -> int:
@@ -109,7 +118,7 @@ class ColumnLayout:
         return self._stepped(first, -1)
 
     def _stepped(self, first: int, step: int) -> int:
-        """The next number in the direction of ``step`` with another view; the last number if there is none."""
+        """The next number in the direction of ``step`` with another view, or the last."""
         now, last = self.shown(first), 0 if step < 0 else max(0, len(self.widths) - 1)
         while first != last:
             first += step

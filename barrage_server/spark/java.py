@@ -79,7 +79,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def prepare_environment() -> Java:
-    """Set ``JAVA_HOME`` and ``PYSPARK_PYTHON`` of this process, for Spark to find both.
+    """Set ``JAVA_HOME`` and ``PYSPARK_PYTHON`` for a Spark of this process.
 
     Without ``PYSPARK_PYTHON`` Spark's workers run the first ``python3`` on ``PATH``, which may lack this package; the
     error then shows far from its cause. A variable that is set already is kept. Call it before the session is made.

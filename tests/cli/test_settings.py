@@ -14,12 +14,11 @@ import pytest
 import barrage_server as bs
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli import serve
-from barrage_server.cli.serve import any_of, check_declarations, declare, page_link, web_port
+from barrage_server.cli.serve import check_declarations, declare, page_link, web_port
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.usage import UsageError
 from barrage_server.engine.kinds import spec_of
-from barrage_server.errors import AuthenticationError, InvalidRequestError
-from barrage_server.server import Credentials
+from barrage_server.errors import InvalidRequestError
 from barrage_server.server.front import Front
 from barrage_server.wire.protocol import TableKind
 
@@ -103,7 +102,7 @@ def test_the_configuration_of_the_image_needs_a_token() -> None:
     config = Path(bs.__file__).parents[1] / "docker" / "barrage.toml"
     settings = load_settings(config, {"port": 0})
     with pytest.raises(InvalidRequestError, match="Set a token"):
-        bs.Server(settings.host, settings.port, token=any_of(settings.accepted_tokens), insecure=settings.insecure)
+        bs.Server(settings.host, settings.port, token=settings.accepted_tokens or None, insecure=settings.insecure)
 
 
 @pytest.mark.parametrize(
@@ -251,19 +250,6 @@ def test_a_variable_that_is_no_json_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("BARRAGE_ROLES", "x")
     with pytest.raises(UsageError, match="Environment: BARRAGE_ROLES must be JSON"):
         load_settings(None, {})
-
-
-def test_any_of_several_tokens_lets_in() -> None:
-    authenticate = any_of(("one", "two"))
-    assert authenticate is not None
-    for token in ("one", "two"):
-        assert authenticate(Credentials("bearer", "", token))
-        named = authenticate(Credentials("basic", "ann", token))
-        assert isinstance(named, bs.Principal)
-        assert named.name == "ann"
-    with pytest.raises(AuthenticationError):
-        authenticate(Credentials("bearer", "", "three"))
-    assert any_of(()) is None
 
 
 def test_roles_and_credentials_of_the_file(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from barrage_server.cli.serve import any_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Credentials, Principal, Server
 from barrage_server.server.auth import TokenSigner
+from barrage_server.server.authentication import as_authenticator
 from barrage_server.wire.metadata import SubscriptionRequest
 from tests.server.conftest import SCHEMA
 from tests.server.follower import QUICK, Follower
@@ -285,4 +285,16 @@ def test_an_empty_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidRequestError, match="empty token"):
         Server(token=token)
     with pytest.raises(InvalidRequestError, match="empty token"):
-        any_of(("good", token))
+        as_authenticator(("good", token))
+
+
+def test_any_of_several_tokens_lets_in() -> None:
+    authenticate = as_authenticator(("one", "two"))
+    assert authenticate is not None
+    for token in ("one", "two"):
+        assert authenticate(Credentials("bearer", "", token))
+        named = authenticate(Credentials("basic", "ann", token))
+        assert isinstance(named, Principal)
+        assert named.name == "ann"
+    with pytest.raises(AuthenticationError):
+        authenticate(Credentials("bearer", "", "three"))
