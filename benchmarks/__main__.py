@@ -1,5 +1,6 @@
-"""``python -m benchmarks``: run the measurements, show them, and write ``benchmarks/RESULTS.md`` and
-``results.json``.
+"""``python -m benchmarks``: run the measurements, and show them.
+
+They are written to ``benchmarks/RESULTS.md`` and ``results.json``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def main(
         Path | None, typer.Option(help="Where to write; what is there stays, but for the ones that are run.")
     ] = None,
 ) -> None:
-    """Measure this server beside its peers. Asserts nothing: python -m benchmarks.check does.
+    """Measure this server beside its peers.
+
+    Nothing is asserted here: python -m benchmarks.check does that.
 
     A full run goes to benchmarks/results.json and RESULTS.md, another one to .bench/quick/.
     """
@@ -70,7 +73,7 @@ def main(
 def run_all(
     found: Results, names: list[str], mode: str, path: Path, console: Console, rows: Sequence[str] = ()
 ) -> None:
-    """Run benchmarks one after the other. Each is written down as soon as it is done, so that nothing is lost.
+    """Run benchmarks one by one, and write each result down at once.
 
     With ``rows``, what else was measured of a benchmark stays.
     """

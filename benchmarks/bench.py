@@ -63,7 +63,10 @@ class Bench:
         self.outcome.figures.append(Figure.of(work, what, system, values, unit, better))
 
     def timed(self, work: str, what: str, system: str, seconds: Sequence[float]) -> None:
-        """Keep p50 and p99 of single events, in ms, and their distribution. ``what`` follows the percentile's name."""
+        """Keep p50 and p99 of single events, in ms, and their distribution.
+
+        ``what`` follows the percentile's name.
+        """
         milliseconds = np.asarray(seconds) * 1e3
         for percentile in (50, 99):
             name = f"p{percentile}, {what}" if what else f"p{percentile}"
@@ -74,7 +77,9 @@ class Bench:
             self.outcome.figures.append(figure)
 
     def peer(self, name: str, measure: Callable[[], object], environment: str = "") -> None:
-        """Measure a peer, if it is selected. A failure is noted, and does not affect the others.
+        """Measure a peer, if it is selected.
+
+        A failure is noted, and does not affect the others.
 
         Its version is that of an environment: of its usual one, if none is named.
         """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.check``: compare a results file with the targets, and list the missed ones."""
+"""``python -m benchmarks.check``: compare a results file with the targets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ def main(
     results: Annotated[Path, typer.Option(help="A results file of make bench.")] = HERE / "results.json",
     only: Annotated[list[str] | None, typer.Option(help="Only the targets of this benchmark. May be repeated.")] = None,
 ) -> None:
-    """Compare with the targets. Exit code 1 when a target is missed or was not measured."""
+    """Compare with the targets, and list the missed ones.
+
+    The exit code is 1 when a target is missed or was not measured.
+    """
     if not results.exists():
         raise typer.BadParameter(f"{results} is not there: run make bench")
     chosen = [target for target in TARGETS if not only or target.benchmark in only]

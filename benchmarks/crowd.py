@@ -1,4 +1,6 @@
-"""Many subscribers in one thread: raw gRPC streams that receive messages as bytes, without decoding them.
+"""Many subscribers in one thread.
+
+They are raw gRPC streams, which receive messages as bytes without decoding them.
 
 A thread for each of a thousand subscribers would cost more than the server does; an event loop costs some 60 µs per
 message. It is the same for this project's server and for Deephaven's: both speak the gRPC of Flight.
@@ -52,7 +54,9 @@ def crowd(
     settle: float,
     measure: float,
 ) -> Steady:
-    """Subscribe to viewports, each over a connection of its own; wait until all have received a message, then measure.
+    """Subscribe to viewports, each over a connection of its own, and measure.
+
+    The measurement begins when all have received a message.
 
     ``rate`` of the result is messages per second and subscriber, and ``nbytes`` is per message.
     """

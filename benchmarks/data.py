@@ -1,5 +1,6 @@
-"""The rows that everything is measured with: int64 + float64 + int32 + a short string of 1,000 distinct values, 27.9
-bytes.
+"""The rows of the measurements: 27.9 bytes each.
+
+They are int64, float64, int32, and a short string of 1,000 distinct values.
 
 In tables that tick, ``price`` is the time at which a row was written, in seconds since 1970, from which a receiver
 computes its age. (A float64 has a quarter of a microsecond there.)
@@ -43,7 +44,10 @@ def batch(first: int, count: int, seed: int = 0) -> pa.RecordBatch:
 
 
 def batches(count: int, step: int = 1 << 20) -> Iterator[pa.RecordBatch]:
-    """Rows with the ids 0 to ``count - 1``, in batches of ``step``, whose other values repeat from batch to batch."""
+    """Rows with the ids 0 to ``count - 1``, in batches of ``step``.
+
+    The other values repeat from batch to batch.
+    """
     template = batch(0, min(step, count))
     for first in range(0, count, step):
         size = min(step, count - first)

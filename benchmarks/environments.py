@@ -1,4 +1,7 @@
-"""Where the peers are installed. ``scripts/make-bench-env`` puts each into an environment of its own."""
+"""The environments of the peers.
+
+``scripts/make-bench-env`` installs each peer into an environment of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ class MissingPeerError(Exception):
 
 
 def python_of(peer: str) -> str:
-    """The interpreter of ``deephaven``, ``ticking``, ``perspective`` or ``perspective-page``.
+    """The interpreter of an environment.
+
+    Its name is ``deephaven``, ``ticking``, ``perspective`` or ``perspective-page``.
 
     Raises:
         MissingPeerError: it is not installed.

@@ -1,4 +1,4 @@
-"""The raw client: a DoExchange stream whose messages are received and counted, and applied to nothing.
+"""The raw client: a DoExchange stream whose messages are only counted.
 
 It is the same for this project's server and for Deephaven's, so that the client is not what is measured.
 """
@@ -82,7 +82,7 @@ class Exchange:
         return SubscriptionRequest(self._ticket, viewport=rows, options=self._options).encode(), rows
 
     def move(self, request: tuple[bytes, RowSet | None]) -> float:
-        """Send a request for another window, and wait until its rows are there; the seconds that it took.
+        """Request another window, and return the seconds until its rows arrive.
 
         Whatever else arrives meanwhile is read as well, such as changes of what was in view before.
         """
@@ -140,7 +140,10 @@ class Exchange:
 
 @dataclass(slots=True)
 class Received:
-    """What has arrived, message by message: when (seconds since 1970), rows, oldest and youngest write, bytes."""
+    """The received messages.
+
+    Of each: its time (seconds since 1970), rows, oldest and youngest write, and bytes.
+    """
 
     at: list[float] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
@@ -172,7 +175,10 @@ class Receiver:
         self._thread.join(10)
 
     def has_caught_up(self, rows: int, fresh: float) -> bool:
-        """Whether ``rows`` rows have arrived, and the last message is no older than ``fresh`` seconds."""
+        """Whether ``rows`` rows have arrived, and the last message is recent.
+
+        It is no older than ``fresh`` seconds.
+        """
         received = self.received
         count = len(received.updates)
         if self.error is not None or not count:
@@ -257,7 +263,10 @@ def _rows(chunk: flight.FlightStreamChunk) -> int:
 
 
 def _nbytes(chunk: flight.FlightStreamChunk) -> int:
-    """Bytes of metadata and cells; what frames them, some hundred bytes per message, is left out."""
+    """Bytes of metadata and cells.
+
+    Their framing, some hundred bytes per message, is left out.
+    """
     metadata = 0 if chunk.app_metadata is None else chunk.app_metadata.size
     return metadata + (0 if chunk.data is None else chunk.data.get_total_buffer_size())
 

@@ -139,7 +139,7 @@ class Results:
         return [figure for outcome in self.outcomes.values() for figure in outcome.figures]
 
     def ratio(self, figure: Figure) -> float | None:
-        """By how much this project is better than the figure's system; above 1 it is ahead.
+        """The ratio of this project to the figure's system; above 1 it is ahead.
 
         None for a figure of this project, and where it has none to compare.
         """

@@ -1,4 +1,4 @@
-"""The far side of :mod:`benchmarks.process`: functions that are called by JSON lines.
+"""The far side of :mod:`benchmarks.process`: functions called by JSON lines.
 
 A script says what can be called, and runs::
 
@@ -42,7 +42,10 @@ class Loop:
         os.dup2(2, 1)
 
     def function(self, function: F) -> F:
-        """Decorator: the benchmark may call the function by its name. Arguments and result are JSON values."""
+        """Decorate a function that the benchmark may call by its name.
+
+        Arguments and result are JSON values.
+        """
         self._functions[function.__name__] = function
         return function
 

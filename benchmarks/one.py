@@ -1,4 +1,6 @@
-"""``python -m benchmarks.one NAME MODE [ROW...]``: one benchmark, or some rows of it, in this process.
+"""``python -m benchmarks.one NAME MODE [ROW...]``: one benchmark in this process.
+
+With rows, only these are measured.
 
 What it does now, and what it has measured so far, are lines of JSON on standard output.
 """

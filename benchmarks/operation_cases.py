@@ -1,4 +1,7 @@
-"""Every operation on a keyed table, with the change of a cycle that its cost and its state are measured with."""
+"""Every operation on a keyed table, with a change for each cycle.
+
+Cost and state of the operation are measured with it.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class Sources:
         return sum(table.nbytes for table in (self.table, self.names, self.log, self.blink))
 
     def change(self, kind: str, count: int) -> None:
-        """Have a cycle: ``rows`` of the table written anew at random places, or ``appended`` to those that grow.
+        """Run a cycle: write ``rows`` random rows anew, or append ``appended`` rows.
 
         ``names`` is ``rows``, and writes a row of that table, too.
         """

@@ -1,4 +1,7 @@
-"""Perspective from the benchmark's side. It has a protocol of its own, so its own client receives."""
+"""Perspective from the benchmark's side.
+
+It has a protocol of its own, so its own client receives.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class PerspectiveSystem(System):
         return self._client
 
     def steady(self, name: str, *, interval_ms: int, settle: float, measure: float, subscribers: int = 1) -> Steady:
-        """As :func:`benchmarks.steady.steady`; updates are sent when they happen, whatever the interval."""
+        """Measure as :func:`benchmarks.steady.steady` does.
+
+        Updates are sent when they happen, whatever the interval.
+        """
         more: dict[str, Any] = {"subscribers": subscribers, "settle": settle, "measure": measure}
         seen = self.client.call("steady", port=self.port, table=name, pid=self.process.pid, **more)
         took = seen["end"] - seen["begin"]

@@ -1,4 +1,7 @@
-"""A script in a process of its own, possibly of another environment, called by JSON lines."""
+"""A script in a process of its own, called by JSON lines.
+
+The process may be of another environment.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ class ProcessFailedError(Exception):
 
 
 class Process:
-    """Runs ``python -m MODULE SETTINGS`` and calls the functions of its :class:`benchmarks.loop.Loop`.
+    """Runs ``python -m MODULE SETTINGS``, and calls its functions.
+
+    They are functions of its :class:`benchmarks.loop.Loop`.
 
     Its output goes to this process's standard error.
 
@@ -67,7 +72,10 @@ class Process:
 
     @contextmanager
     def meanwhile(self, function: str, **arguments: Any) -> Iterator[dict[str, Any]]:
-        """Run a function there while the body runs here. Afterwards its result is ``value`` in the dictionary."""
+        """Run a function in the process while the body runs here.
+
+        Afterwards its result is ``value`` in the dictionary.
+        """
         result: dict[str, Any] = {}
         with self._lock:
             self._send({"call": function, "with": arguments})

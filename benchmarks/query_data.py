@@ -1,4 +1,6 @@
-"""The rows of the works ``queries`` and ``ticking``, from seeds, so that two processes compute from the same ones.
+"""The rows of the works ``queries`` and ``ticking``, from seeds.
+
+Two processes therefore compute from the same rows.
 
 Columns are numpy arrays. A column ``sym`` holds numbers of symbols, from 0 to 999, which become strings where they are
 put into tables. In the environment of a peer this module needs numpy only.
@@ -40,7 +42,10 @@ def words() -> list[str]:
 
 
 def facts(rows: int) -> Columns:
-    """The large table: two doubles, an int64 with a tenth of the values, one with a hundredth, symbols, and times."""
+    """The large table.
+
+    It has two doubles, an int64 with a tenth of the values, one with a hundredth, symbols, and times.
+    """
     random = np.random.default_rng(11)
     return {
         "x": random.random(rows),
@@ -97,7 +102,10 @@ def ticking(name: str, rows: int, cycle: int) -> Columns:
 
 
 def checksum(columns: Columns) -> list[float]:
-    """The number of rows, and a sum of each column of numbers that depends on their order."""
+    """The number of rows, and a sum of each column that depends on their order.
+
+    Only columns of numbers count.
+    """
     size = len(next(iter(columns.values())))
     weights = np.arange(size) % _WEIGHTS + 1.0
     return [

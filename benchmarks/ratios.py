@@ -1,4 +1,4 @@
-"""What this project is compared with, as ratios: lines of a table, and a picture of them."""
+"""The comparison with other systems as ratios: a table, and a picture."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Comparison:
 
 
 def compared(results: Results) -> list[Comparison]:
-    """Every figure that a target names and that another system has too, in the order of the results."""
+    """Every figure of a target that another system has too, in their order."""
     wanted = _MORE | {(target.work, target.what) for target in TARGETS}
     found: dict[tuple[str, str], dict[str, float]] = {}
     for figure in results.figures:
@@ -76,7 +76,9 @@ def as_lines(comparisons: list[Comparison]) -> list[str]:
 
 
 def as_picture(comparisons: list[Comparison]) -> str:
-    """An SVG file with a bar for each ratio, from 1 to the right where this project is ahead, to the left where not.
+    """An SVG file with a bar for each ratio.
+
+    A bar goes from 1 to the right where this project is ahead, else to the left.
 
     The axis is logarithmic. A bar that would leave it ends at its edge; the number says how long it is.
     """
@@ -95,7 +97,7 @@ def as_picture(comparisons: list[Comparison]) -> str:
 
 
 def _rows(each: Comparison) -> Iterator[tuple[str, dict[str, float]]]:
-    """Names and ratios: a row for Deephaven and Perspective, and one for each other system."""
+    """Names and ratios: rows for Deephaven and Perspective, and one per other system."""
     name = f"{each.work}: {each.what}"
     peers: dict[str, float] = {peer: each.ratios[peer] for peer in _PEERS if peer in each.ratios}
     if peers:

@@ -1,4 +1,7 @@
-"""Sizes of tables and times of measurements: full, quick, and tiny for tests of the benchmarks."""
+"""Sizes of tables and times of measurements.
+
+There are full ones, quick ones, and tiny ones for tests of the benchmarks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``python -m benchmarks.state``: the bytes that each operation keeps, measured, for the table of docs/memory.md.
+"""``python -m benchmarks.state``: measure the bytes that each operation keeps.
+
+They are for the table of docs/memory.md.
 
 It is the memory of this process, of which everything large is in mappings of its own, so that it goes when it is freed.
 Beside it stands what statistics say, ``state_bytes``. A million rows of a table of 100,000 are then written anew, and
@@ -67,7 +69,10 @@ def load(path: Path = PATH) -> dict[str, State]:
 
 
 def as_lines(states: dict[str, State]) -> list[str]:
-    """The rows of the table in the document. Operations with the same figures share one."""
+    """The rows of the table in the document.
+
+    Operations with the same figures share one.
+    """
     rows: dict[tuple[str, str, str], list[str]] = {}
     for name, state in states.items():
         rows.setdefault((_short(state.measured), _short(state.stated), _growth(state)), []).append(f"`{name}`")
@@ -89,7 +94,7 @@ def _growth(state: State) -> str:
 
 
 def resident() -> int:
-    """Bytes of memory that the process has and no file has: what is freed has been given back before."""
+    """Bytes of the process's memory that belong to no file, after freeing."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     ctypes.CDLL(None).malloc_trim(0)
@@ -127,7 +132,10 @@ def main(
     flat: Annotated[bool, typer.Option(help="Write a million rows anew, too.")] = True,
     path: Annotated[Path, typer.Option(help="Where to keep it; what is there stays, but for what is measured.")] = PATH,
 ) -> None:
-    """Measure, and keep it in benchmarks/state.json, from which make figures writes the table of docs/memory.md."""
+    """Measure, and write benchmarks/state.json.
+
+    make figures writes the table of docs/memory.md from it.
+    """
     if any(os.environ.get(name) != value for name, value in _ALLOCATORS.items()):  # read when a process begins
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks.state", *sys.argv[1:]], os.environ | _ALLOCATORS)
     states = load(path)

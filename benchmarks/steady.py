@@ -1,4 +1,4 @@
-"""A server that is written to at a steady rate, and what its subscribers get of it."""
+"""A server that is written to at a steady rate, and its subscribers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class Steady:
     on_time: float
 
     def keeps_up(self, rate: float) -> bool:
-        """Whether ``rate`` was sustained: all of it was received, and nothing was half a second old."""
+        """Whether ``rate`` was sustained.
+
+        All rows were received, and none was half a second old.
+        """
         return self.rate >= 0.95 * rate and self.worst_age < _FRESH_SECONDS
 
 
@@ -89,14 +92,17 @@ def steady(
 
 
 def on_time(times: Sequence[float] | npt.NDArray[np.float64], begin: float, end: float, interval_ms: float) -> float:
-    """The share, in percent, of the messages due from ``begin`` to ``end`` that came in time after the one before."""
+    """The percentage of messages due from ``begin`` to ``end`` that came in time.
+
+    A message is in time relative to the one before.
+    """
     due = max(1, int((end - begin) * 1000 / interval_ms))
     gaps = np.diff(np.asarray(times), prepend=begin)
     return 100.0 * min(1.0, int(np.count_nonzero(gaps <= LATE * interval_ms / 1000)) / due)
 
 
 def _catch_up(receivers: Sequence[Receiver], rows: int, patience: float) -> None:
-    """Wait until all have the first content, and young rows when they look at the age of rows."""
+    """Wait until all have the first content, and recent rows if ages matter."""
     end = time.monotonic() + patience
     waiting = list(receivers)
     while waiting and time.monotonic() < end:

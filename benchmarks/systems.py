@@ -1,4 +1,7 @@
-"""The systems that are compared, from the benchmark's side: started, told what to do, and connected to, all alike."""
+"""The compared systems, from the benchmark's side.
+
+All are started, told what to do and connected to in the same way.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ class System:
 
     @contextmanager
     def ticking(self, name: str, rate: float, batch_ms: float) -> Iterator[None]:
-        """Have rows written at a rate while the body runs. Deephaven's tables tick from when they are made instead."""
+        """Write rows at a rate while the body runs.
+
+        Deephaven's tables tick from their creation instead.
+        """
         self.process.call("tick", name=name, rate=rate, batch_ms=batch_ms)
         try:
             yield
@@ -108,7 +114,9 @@ def bare() -> Iterator[System]:
 
 @contextmanager
 def deephaven(*, cycle_ms: int, interval_ms: int, heap: str = "6g") -> Iterator[System]:
-    """Deephaven's server. It is slow at first: warm it up with the work that is to be measured.
+    """Deephaven's server.
+
+    It is slow at first: warm it up with the work to measure.
 
     Raises:
         MissingPeerError: it is not installed.

@@ -1,4 +1,7 @@
-"""The targets, as data. The benchmarks measure and assert nothing; :mod:`benchmarks.check` compares."""
+"""The targets, as data.
+
+The benchmarks measure and assert nothing; :mod:`benchmarks.check` compares.
+"""
 
 from __future__ import annotations
 

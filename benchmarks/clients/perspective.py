@@ -1,4 +1,7 @@
-"""Perspective's Python client over a websocket: what arrives is decoded to Arrow, and applied to nothing."""
+"""Perspective's Python client over a websocket.
+
+Received messages are decoded to Arrow, and not applied.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ async def connected(port: int) -> AsyncIterator[Any]:
 
 @loop.function
 def moves(port: int, table: str, firsts: list[int], width: int, seconds: float) -> list[float]:
-    """Read consecutive windows of a view, for a bounded time; returns the seconds of each."""
+    """Read consecutive windows of a view; returns the seconds of each.
+
+    The time is bounded.
+    """
 
     async def run() -> list[float]:
         async with connected(port) as client:
@@ -71,7 +77,7 @@ def moves(port: int, table: str, firsts: list[int], width: int, seconds: float) 
 
 
 class Following:
-    """What a subscriber gets: time, rows, oldest and youngest write, and bytes of each update."""
+    """Time, rows, oldest and youngest write, and bytes of each received update."""
 
     def __init__(self) -> None:
         self.updates: list[tuple[float, int, float, float, int]] = []
@@ -96,7 +102,10 @@ async def _follow(stack: AsyncExitStack, port: int, table: str) -> Following:
 
 @loop.function
 def ages(port: int, table: str, rows: int) -> list[float]:
-    """Follow a table until a number of rows have come; returns the age of each on arrival, in seconds."""
+    """Follow a table until a number of rows have come.
+
+    Returns the age of each row on arrival, in seconds.
+    """
 
     async def run() -> list[float]:
         async with AsyncExitStack() as stack:
@@ -111,7 +120,10 @@ def ages(port: int, table: str, rows: int) -> list[float]:
 
 @loop.function
 def steady(port: int, table: str, pid: int, subscribers: int, settle: float, measure: float) -> dict[str, Any]:
-    """Follow a table that ticks; what each subscriber got while it was measured, and the server's processor time."""
+    """Follow a table that ticks, with several subscribers.
+
+    Returns the updates that each received during the measurement, and the server's processor time.
+    """
 
     async def run() -> dict[str, Any]:
         async with AsyncExitStack() as stack:

@@ -1,4 +1,7 @@
-"""Callers without credentials: calls that are reset at once, handshakes that say nothing, and silent connections."""
+"""Callers without credentials.
+
+They make calls that are reset at once, handshakes that send nothing, and silent connections.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _address = "127.0.0.1"
 
 @loop.function
 def gather(port: int) -> None:
-    """Take another address; open the silent connections, and those with handshakes that say nothing."""
+    """Take another address, and open its silent connections and handshakes."""
     global _address
     _address = next(_ADDRESSES)
     for _ in range(_SILENT):

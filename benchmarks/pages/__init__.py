@@ -1,1 +1,4 @@
-"""Pages beside each other in one browser: what is painted when, as read off from outside."""
+"""Pages beside each other in one browser: what is painted when.
+
+They are observed from outside.
+"""

@@ -111,7 +111,7 @@ def launched() -> Iterator[Browser]:
 
 @contextmanager
 def tabs(browser: Browser) -> Iterator[Callable[[], Tab]]:
-    """What makes tabs of a user who has never been anywhere; they share what was cached."""
+    """Yield a function that makes tabs of a new user, which share a cache."""
     size = {"width": WIDTH, "height": HEIGHT}
     with browser.new_context(viewport=size, locale="en-US", reduced_motion="no-preference") as context:
         context.add_init_script(path=_WATCH)

@@ -1,4 +1,7 @@
-"""Counts what a browser receives, on its way: whatever it is fetched by, headers and frames of websockets included."""
+"""A count of the bytes that a browser receives.
+
+All requests count, headers and frames of websockets included.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Many pages in one thread: websockets that take updates and acknowledge them as painted, without decoding them."""
+"""Many pages in one thread.
+
+They are websockets that take updates and acknowledge them as painted, without decoding them.
+"""
 
 from __future__ import annotations
 

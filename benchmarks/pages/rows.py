@@ -75,7 +75,7 @@ def cells(numbers: npt.NDArray[np.int64], seed: int) -> pa.RecordBatch:
 
 
 def changed(rows: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Batches that change ``count`` of ``rows`` rows, all cells of them, again and again; stamp them."""
+    """Batches that change all cells of ``count`` of ``rows`` rows; stamp them."""
     random = np.random.default_rng(1)
     made = [cells(np.sort(random.choice(rows, count, replace=False)), seed) for seed in range(_VALUES)]
     while True:
@@ -94,7 +94,10 @@ def stamped(of: pa.RecordBatch, seconds: float) -> pa.RecordBatch:
 
 
 def points(first: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Rows of :data:`POINTS` by their numbers: a curve with noise, of which no two stretches are alike."""
+    """Rows of :data:`POINTS` by their numbers: a curve with noise.
+
+    No two stretches of it are alike.
+    """
     for begin in range(first, first + count, _STEP):
         numbers = np.arange(begin, min(begin + _STEP, first + count))
         x = pa.array(FIRST_TIME + numbers * TIME_STEP).cast(POINTS.field("x").type)

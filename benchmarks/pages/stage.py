@@ -1,4 +1,4 @@
-"""What is measured in a page, of any system: a function for each row, which adds its figures."""
+"""The measurements in a page, of any system: a function for each row."""
 
 from __future__ import annotations
 
@@ -155,7 +155,10 @@ class Stage:
         self.system.process.call("drop", name="written")
 
     def memory(self) -> None:
-        """Memory of the scripts when the page has shown some updates, of this project also after many."""
+        """Memory of the scripts when the page has shown some updates.
+
+        Of this project also after many updates.
+        """
         first, last = self.sizes.updates
         work = f"page, script memory, {first:,} and {last:,} updates"
         with tab(self.browser, fast_frames=self.name == OURS) as opened:
@@ -185,7 +188,7 @@ class Stage:
         self.bench.add(work, "first picture", self.name, took, "ms")
 
     def jumps(self, name: str, count: int) -> list[float]:
-        """Seconds from moving the thumb of a table to a random place until the rows there are painted, each time."""
+        """Seconds from a jump of a table's thumb until the rows there are painted."""
         took = list[float]()
         with tab(self.browser) as opened:
             opened.open(self.system.table(name))
@@ -238,7 +241,7 @@ class Stage:
         opened.until(lambda: opened.tells("shown.first") not in (before, -1), "the rows that were scrolled to")
 
     def _frames(self, work: str, opened: Tab, action: Callable[[], None]) -> None:
-        """The share of frames in time while something is done, at most once in the time of a frame."""
+        """The share of frames in time while ``action`` runs, once a frame at most."""
         opened.tells("begin()")
         due = time.monotonic()
         end = due + self.sizes.seconds

@@ -21,7 +21,9 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 def start(*, with_page: bool) -> tuple[float, float]:
-    """Seconds from the start of a process until its server is open, and processor seconds until it has ended.
+    """Seconds until the server of a process is open, and its processor seconds.
+
+    The processor seconds count until the process has ended.
 
     Raises:
         ProcessFailedError: it does not open.

@@ -1,4 +1,4 @@
-"""The pages that are compared: their servers, their addresses, and how one scrolls in them."""
+"""The compared pages: their servers, their addresses, and their scrolling."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ class PageSystem(ABC):
         return bool(row)
 
     def table(self, name: str, web: str = "") -> str:
-        """The address of a table from its first row on; ``web``: where the page is served, if not here."""
+        """The address of a table from its first row on.
+
+        ``web``: the address that serves the page, if not this system's.
+        """
         return (web or self.web) + self._path(name)
 
     @abstractmethod
@@ -62,7 +65,7 @@ class PageSystem(ABC):
 
     @abstractmethod
     def grab(self, tab: Tab) -> None:
-        """Take hold of the thumb of the vertical scroll bar, while the first rows are shown."""
+        """Grab the thumb of the vertical scroll bar, while the first rows are shown."""
 
     @abstractmethod
     def drag(self, tab: Tab, share: float) -> None:
@@ -78,7 +81,7 @@ class _Dragged(PageSystem):
 
     @abstractmethod
     def _track(self, tab: Tab) -> tuple[float, float, float]:
-        """Where the thumb is pressed, and how far down it may go: x, first and last y, in pixels."""
+        """The place of the thumb, and its lowest one: x, first and last y, in pixels."""
 
     def grab(self, tab: Tab) -> None:
         """Press the mouse on the thumb."""
@@ -102,7 +105,7 @@ class OurPage(_Dragged):
     name = OURS
 
     def has(self, row: str) -> bool:
-        """Not ``memory``, for which updates follow each other faster, by a server of its own."""
+        """All rows but ``memory``, which a server with faster updates measures."""
         return row != "memory"
 
     def _path(self, name: str) -> str:
@@ -140,7 +143,10 @@ class DeephavenPage(_Dragged):
 
 
 class PerspectivePage(PageSystem):
-    """Perspective's viewer with its grid, which scrolls with a scroll bar of the browser's: that is moved by script."""
+    """Perspective's viewer with its grid.
+
+    The grid scrolls by a scroll bar of the browser, which a script moves.
+    """
 
     name = PERSPECTIVE
 

@@ -1,1 +1,4 @@
-"""The servers that are measured, each in a process of its own, all with the same functions."""
+"""The measured servers, each in a process of its own.
+
+All have the same functions.
+"""

@@ -1,4 +1,4 @@
-"""The limit: a Flight server that only sends record batches that it has in memory."""
+"""The limit: a Flight server that only sends record batches from memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class BareServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         reader: flight.MetadataRecordBatchReader,
         writer: flight.MetadataRecordBatchWriter,
     ) -> None:
-        """Answer each message with the first of them, each column of which is one list, as a viewport's rows come."""
+        """Answer each message with the first batch.
+
+        Each column is one list, as in the rows of a viewport.
+        """
         columns = [
             pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
             for column in self.batches[0].columns
@@ -48,7 +51,10 @@ class BareServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
 
 
 def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in memory of its own: a table of ten million rows does not fit into the processor's caches."""
+    """The batch, in memory of its own.
+
+    A table of ten million rows does not fit into the processor's caches.
+    """
     return pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema)
 
 

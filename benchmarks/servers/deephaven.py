@@ -1,4 +1,6 @@
-"""Deephaven's server. Tables are made by its own operations, which run within its process, in Java.
+"""Deephaven's server.
+
+Its own operations make the tables, within its process, in Java.
 
 Rows come from a time table, and their cells from formulas that are compiled: nothing that it offers writes faster.
 Settings: ``cycle_ms`` (how often tables tick), ``interval_ms`` (how often subscribers hear of it), ``heap``, ``state``
@@ -57,7 +59,7 @@ class DeephavenTables:
     def make(
         self, name: str, kind: str, rows: int, rate: float = 0, batch_ms: float = 0, writes: str = "", width: int = 0
     ) -> None:
-        """A table of ``rows`` rows, as :meth:`benchmarks.servers.ours.OurTables.make` describes it.
+        """A table of ``rows`` rows: see :meth:`benchmarks.servers.ours.OurTables.make`.
 
         ``batch_ms`` is the server's cycle here, and rings are not made.
         """
@@ -79,7 +81,7 @@ class DeephavenTables:
         self.collect()
 
     def write(self, name: str, count: int, pause_ms: float) -> None:
-        """Append single rows, each stamped with the time just before the call that writes it."""
+        """Append single rows, each stamped just before the call that writes it."""
         writer = self._writers[name]
         for number in range(count):
             writer.write_row(number, time.time(), number % 1000, "S0")
@@ -94,7 +96,7 @@ class DeephavenTables:
         self._scope[name] = writer.table
 
     def collect(self) -> int:
-        """Have the Java machine collect its garbage; the bytes of its heap that are in use then."""
+        """Let the Java machine collect garbage; returns the used bytes of its heap."""
         import jpy
 
         gc.collect()
@@ -107,7 +109,10 @@ _CELLS: Final = ["quantity = (int) (n % 1000)", "symbol = _symbols[(int) (n * 31
 
 
 def _still(rows: int) -> Any:
-    """A table that does not tick. A keyed one differs from another in nothing that is measured from outside."""
+    """A table that does not tick.
+
+    Measured from outside, a keyed table is like any other.
+    """
     from deephaven import empty_table
 
     made = empty_table(rows).update(["n = ii", "id = n", "price = n * 0.01", *_CELLS])
@@ -115,7 +120,7 @@ def _still(rows: int) -> Any:
 
 
 def _ticking(kind: str, rows: int, rate: float, writes: str) -> Any:
-    """A table that begins with ``rows`` rows, because its clock began to tick in the past."""
+    """A table that begins with ``rows`` rows: its clock began in the past."""
     from deephaven import time_table
 
     period = round(1e9 / rate)

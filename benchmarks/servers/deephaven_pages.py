@@ -1,4 +1,7 @@
-"""Deephaven's server with the tables that its page shows; functions as in :mod:`benchmarks.servers.ours_pages`."""
+"""Deephaven's server with the tables that its page shows.
+
+Its functions are those of :mod:`benchmarks.servers.ours_pages`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class DeephavenPageTables:
         self._counts: dict[str, int] = {}
 
     def still(self, name: str, count: int) -> None:
-        """A table that does not change. Its cells are computed when they are read: that takes less memory."""
+        """A table that does not change.
+
+        Its cells are computed when they are read, which takes less memory.
+        """
         from deephaven import empty_table
 
         self._scope[name] = empty_table(count).view(_STILL)

@@ -1,4 +1,6 @@
-"""Deephaven's engine, which computes tables from tables in its process; nothing is sent.
+"""Deephaven's engine, which computes tables from tables in its process.
+
+Nothing is sent.
 
 Memoisation is off, and all else is as it comes, its threads included. Tables that tick belong to an update graph of
 their own, whose cycles begin when they are asked for and are timed by itself. A keyed table is a ``last_by`` of a blink
@@ -159,7 +161,7 @@ class DeephavenQueries:
         return _checksum(STATIC[operation](self._tables), columns)
 
     def tick(self, sources: dict[str, int]) -> None:
-        """Make tables that tick, by name, with so many rows each, in place of those that there are."""
+        """Make ticking tables by name, each with its rows, and drop the earlier ones."""
         from deephaven.liveness_scope import LivenessScope
 
         self.drop()

@@ -1,4 +1,7 @@
-"""This project's server. Tables are written to within its process, as an application that embeds it does."""
+"""This project's server.
+
+Tables are written to within its process, as in an application that embeds it.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ class OurTables:
         self.server.drop(name)
 
     def write(self, name: str, count: int, pause_ms: float) -> None:
-        """Append ``count`` single rows, each stamped with the time just before the call that writes it."""
+        """Append ``count`` single rows, each stamped just before its call."""
         table: Any = self.server.table(name)
         row = data.batch(0, 1)
         for _ in range(count):
@@ -131,7 +134,10 @@ class OurTables:
         return took
 
     def replace(self, name: str, share: float, times: int) -> list[float]:
-        """Replace a keyed table by itself with ``share`` of its rows changed; the seconds of each call."""
+        """Replace a keyed table by itself with ``share`` of its rows changed.
+
+        Returns the seconds of each call.
+        """
         table: Any = self.server.table(name)
         took = []
         random = np.random.default_rng(2)
@@ -147,7 +153,10 @@ class OurTables:
         return took
 
     def change(self, name: str, share: float, seed: int) -> int:
-        """Write ``share`` of the rows of a keyed table anew, in all columns, in one cycle; returns their number."""
+        """Write ``share`` of a keyed table's rows anew, in one cycle.
+
+        All columns are written. Returns the number of rows.
+        """
         table: Any = self.server.table(name)
         random = np.random.default_rng(seed)
         ids = random.choice(table.size, max(1, round(table.size * share)), replace=False)
@@ -155,7 +164,7 @@ class OurTables:
         return len(ids)
 
     def read_checkpoint(self, folder: str) -> float:
-        """Seconds to read the files of the checkpoint in a data directory with pyarrow alone."""
+        """Seconds to read the files of a checkpoint with pyarrow alone."""
         files = sorted(Path(folder, "state").rglob("*.parquet"))
         begin = time.perf_counter()
         tables = [pq.read_table(file) for file in files]

@@ -56,7 +56,7 @@ class OurPageTables:
         self._writers.pop(name).stop()
 
     def write(self, name: str, pauses_ms: list[float]) -> int:
-        """Change single rows after one another, with these pauses, each stamped just before the call that writes it.
+        """Change single rows with these pauses, each stamped just before its call.
 
         Returns:
             The last stamp.
@@ -71,7 +71,10 @@ class OurPageTables:
         return stamp
 
     def churn(self, name: str, updates: int) -> None:
-        """Change all rows until a page was sent that many updates, each after the one before it was painted."""
+        """Change all rows until a page was sent ``updates`` updates.
+
+        Each change follows when the page has painted the one before.
+        """
         table: Any = self.server.table(name)
         batches = rows.changed(table.size, table.size)
         sent = goal = self._sent()
@@ -92,7 +95,7 @@ class OurPageTables:
             table.append(batch)
 
     def plot_ticks(self, name: str, ticks: int, count: int) -> float:
-        """Append ``count`` rows that many times; processor seconds of this process for each."""
+        """Append ``count`` rows repeatedly; returns the processor seconds of each time."""
         table: Any = self.server.table(name)
         batches = [batch for tick in range(ticks) for batch in rows.points(table.size + tick * count, count)]
         begin = time.process_time()

@@ -1,4 +1,4 @@
-"""Perspective's server: its tables over websockets, by the handler for Tornado that comes with it.
+"""Perspective's server, whose Tornado handler serves tables over websockets.
 
 Tables are written to from a thread of the server's process, by a client that needs no network.
 """
@@ -21,7 +21,10 @@ LARGEST_MESSAGE: Final = 2 << 30
 
 
 def serve(server: Any, more: Sequence[tuple[str, Any]] = ()) -> int:
-    """Serve ``server``, and ``more`` of Tornado's handlers with their paths, on a thread of its own; the port."""
+    """Serve ``server`` on a thread of its own, and return the port.
+
+    ``more``: further handlers of Tornado with their paths.
+    """
     import tornado.httpserver
     import tornado.netutil
     import tornado.web
@@ -61,7 +64,7 @@ class PerspectiveTables:
     def make(
         self, name: str, kind: str, rows: int, rate: float = 0, batch_ms: float = 10, writes: str = "", width: int = 0
     ) -> None:
-        """A table of ``rows`` rows, as :meth:`benchmarks.servers.ours.OurTables.make` describes it."""
+        """A table of ``rows`` rows: see :meth:`benchmarks.servers.ours.OurTables.make`."""
         del writes, width
         more = {"index": "id"} if kind == "keyed" else {}
         table = self._tables[name] = self._client.table(encoded(data.batch(0, 1)), name=name, **more)
@@ -90,7 +93,7 @@ class PerspectiveTables:
         self._tables.pop(name).delete(lazy=True)
 
     def write(self, name: str, count: int, pause_ms: float) -> None:
-        """Append single rows, each stamped with the time just before the call that writes it."""
+        """Append single rows, each stamped just before the call that writes it."""
         table, row = self._tables[name], data.batch(0, 1)
         for _ in range(count):
             table.update(encoded(data.stamped(row, time.time())))

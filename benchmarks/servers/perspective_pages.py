@@ -1,4 +1,6 @@
-"""Perspective's server with a page of its viewer; functions as in :mod:`benchmarks.servers.ours_pages`.
+"""Perspective's server with a page of its viewer.
+
+Its functions are those of :mod:`benchmarks.servers.ours_pages`.
 
 Tables stay until the process ends: ``Table.delete`` does not always return while views of pages are closed.
 Settings: ``modules``, the folder of the packages from npm.

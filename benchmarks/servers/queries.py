@@ -1,5 +1,6 @@
-"""This project's engine, which computes tables from tables in its process; nothing is sent. As
-:mod:`benchmarks.servers.deephaven_queries`.
+"""This project's engine, which computes tables from tables in its process.
+
+Nothing is sent. Its functions are those of :mod:`benchmarks.servers.deephaven_queries`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class OurQueries:
         return _checksum(STATIC[operation](self._tables), columns)
 
     def tick(self, sources: dict[str, int]) -> None:
-        """Make tables that tick, by name, with so many rows each, in place of those that there are."""
+        """Make ticking tables by name, each with its rows, and drop the earlier ones."""
         self.drop()
         self._sources, self._tables, self._cycles = {}, {}, dict.fromkeys(sources, 0)
         self._graph, self._rows = UpdateGraph(), sources

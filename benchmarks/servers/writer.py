@@ -1,4 +1,4 @@
-"""Rows for tables that tick, written at a steady rate by a thread of the server's process."""
+"""Rows for tables that tick, written at a steady rate by a thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def appended(first: int, count: int) -> Iterator[pa.RecordBatch]:
 
 
 def upserted(keys: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Batches of about ``count`` rows, each with ids drawn at random from 0 to ``keys - 1``, none twice in a batch."""
+    """Batches of about ``count`` rows with random ids from 0 to ``keys - 1``.
+
+    No id is twice in a batch.
+    """
     random = np.random.default_rng(1)
     drawn = []
     for _ in range(_IDS):
@@ -55,7 +58,9 @@ def _updates(ids: list[npt.NDArray[np.int64]], count: int) -> Iterator[pa.Record
 
 
 class Writer:
-    """Writes a batch every ``seconds`` until it is stopped. One that comes late is written at once.
+    """Writes a batch every ``seconds`` until it is stopped.
+
+    A late batch is written at once.
 
     Rows are stamped with the time at which they were due, so that a writer that cannot keep up shows in their age.
 

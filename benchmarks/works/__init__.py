@@ -1,4 +1,4 @@
-"""The works: each module measures one kind of work on every system that can do it.
+"""The works: each module measures one kind of work on all capable systems.
 
 A work is registered with the time limit of its full run, in seconds; beyond it, the work is ended and the others
 continue.

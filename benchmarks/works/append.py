@@ -1,4 +1,7 @@
-"""Appends at a steady rate to one full subscriber: the highest rate that is sustained."""
+"""Appends at a steady rate to one full subscriber.
+
+The highest sustained rate is measured.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def run(bench: Bench) -> None:
 def search(
     bench: Bench, system: str, rates: Sequence[float], attempt: Callable[[str, float], Steady]
 ) -> dict[float, Steady]:
-    """Try rates from low to high with a new table for each; returns the sustained ones.
+    """Try rates from low to high with new tables; returns the sustained ones.
 
     A server that dies at a rate, for lack of memory, has not sustained it.
     """
@@ -59,7 +62,10 @@ def search(
 
 
 def report(bench: Bench, work: str, system: str, sustained: dict[float, Steady]) -> None:
-    """The highest rate, its cost, and the cost of a million rows per second where that was tried."""
+    """The highest rate, its cost, and the cost of a million rows per second.
+
+    The last one is known where that rate was tried.
+    """
     if not sustained:
         bench.outcome.notes.append(f"{system}: {work}: no rate that was tried is sustained")
         return

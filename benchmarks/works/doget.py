@@ -12,7 +12,10 @@ WORK = "DoGet"
 
 
 def run(bench: Bench) -> None:
-    """This server and the bare one take turns, so that whatever else the machine does falls on both."""
+    """This server and the bare one take turns.
+
+    Other work of the machine falls on both.
+    """
     rows = bench.sizes.rows
     with systems.bare() as bare, systems.ours() as ours:
         bench.step("loading")

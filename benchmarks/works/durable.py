@@ -1,4 +1,7 @@
-"""What a data directory costs: rates of durable puts, the commit that waits for the disk, memory, and the restart."""
+"""The costs of a data directory.
+
+They are rates of durable puts, the commit that waits for the disk, memory, and the restart.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ def run(bench: Bench) -> None:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A data directory, beside the results: the folder for temporary files may be in memory."""
+    """A data directory, beside the results.
+
+    The folder for temporary files may be in memory.
+    """
     place = Path.cwd() / ".bench" / "data"
     place.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=place))
@@ -84,7 +90,10 @@ def _rates(bench: Bench) -> None:
 
 
 def _commits(bench: Bench) -> None:
-    """Single puts in turns, and the same bytes written and synced to a file of the same disk, in the same turns."""
+    """Single puts, in turns with the same bytes written and synced to a file.
+
+    The file is on the same disk.
+    """
     count = min(_COMMITS, bench.sizes.moves)
     batch = data.batch(0, 100)
     with (
@@ -116,7 +125,10 @@ def _commits(bench: Bench) -> None:
 
 
 def _memory(bench: Bench) -> None:
-    """The process with all rows, after the checkpoint; nothing is asked to give memory back before."""
+    """Memory of the process with all rows, after the checkpoint.
+
+    It is not asked to return memory before.
+    """
     ratios = []
     for kind in ("append", "keyed"):
         with _folder() as folder, systems.ours() as plain, systems.ours(data_dir=str(folder)) as durable:
@@ -132,7 +144,10 @@ def _memory(bench: Bench) -> None:
 
 
 def _restart(bench: Bench) -> None:
-    """From a checkpoint with all rows until the server is open, beside reading the same files with pyarrow."""
+    """A restart with all rows, beside reading the same files with pyarrow.
+
+    It lasts from the checkpoint until the server is open.
+    """
     for kind in ("append", "keyed"):
         with _folder() as folder:
             bench.step(f"restart, {kind} table")

@@ -1,4 +1,7 @@
-"""100,000 rows per second appended to one table, to more and more full subscribers."""
+"""100,000 rows per second appended to one table, to more and more subscribers.
+
+They are full subscribers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a role that shows a part of a table costs: a server that shows half of it beside one that shows all."""
+"""The cost of a role that shows a part of a table.
+
+A server that shows half of it runs beside one that shows all.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _CASES: Final = (
 
 
 def run(bench: Bench) -> None:
-    """The same rows are written to both servers, in turns, with one subscriber and with ten."""
+    """The same rows are written to both servers, in turns.
+
+    There is one subscriber, then ten.
+    """
     for what, kind, where in _CASES:
         with (
             systems.ours(roles={"all": _ROLE}, default_roles=["all"]) as whole,

@@ -1,4 +1,4 @@
-"""The two fronts of this server side by side: what pyarrow serves, and what gRPC's event loop serves."""
+"""The two fronts of this server side by side: pyarrow, and gRPC's event loop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def run(bench: Bench) -> None:
 def _turns(
     bench: Bench, work: str, both: tuple[systems.System, ...], measure: Callable[[systems.System], float]
 ) -> None:
-    """Seconds and processor seconds of each front. The ratio is that of each turn: a busy machine slows both alike."""
+    """Seconds and processor seconds of each front.
+
+    The ratio is that of each turn: a busy machine slows both alike.
+    """
     seconds: dict[str, list[float]] = {OURS: [], GRPC_FRONT: []}
     bench.step(work)
     for system in both:

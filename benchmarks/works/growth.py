@@ -1,4 +1,6 @@
-"""The cost of the same change to tables of one, ten and a hundred times the size, and the exponent it grows with.
+"""The cost of the same change to tables of one, ten and a hundred times the size.
+
+The exponent says how the cost grows.
 
 Costs are milliseconds: from request to answer, of the call that writes, or ("to a subscriber") of processor time of the
 server per change. Memory is MiB.
@@ -45,8 +47,9 @@ def run(bench: Bench) -> None:
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """The slope of cost against size, both in logarithms, by least squares: 0 if size does not matter, 1 if cost is
-    proportional to it.
+    """The slope of cost against size, both in logarithms, by least squares.
+
+    It is 0 if size does not matter, and 1 if cost is proportional to size.
     """
     sizes, costs = np.log(np.array(points)).T
     return float(np.polyfit(sizes, costs, 1)[0])

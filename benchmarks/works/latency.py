@@ -1,4 +1,7 @@
-"""Single rows: from just before the call that writes one, in the server, until a subscriber has received it."""
+"""Single rows, from just before their write until a subscriber has them.
+
+The write is a call in the server.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ def run(bench: Bench) -> None:
 def ages(
     system: systems.System, count: int, *, received_from: systems.System | None = None
 ) -> tuple[list[float], float]:
-    """Write ``count`` rows to the table ``t``; the age of each update on arrival in seconds, and the server's cores.
+    """Write ``count`` rows to the table ``t``.
+
+    Returns the age of each update on arrival in seconds, and the server's cores.
 
     With ``received_from``, a server that follows this one, they are received from there, and its cores count.
     """

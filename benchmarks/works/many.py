@@ -1,4 +1,6 @@
-"""Many tables computed from one: the same small change, with a thousand of them and with none.
+"""Many tables computed from one.
+
+The same small change is made with a thousand of them, and with none.
 
 In the process, without a server. A change writes 10 rows of a keyed source of 100,000 rows anew. The cost of a table is
 the time of the cycle beyond that of the source alone, divided by their number; each is made by an operation with

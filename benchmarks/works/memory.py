@@ -18,7 +18,10 @@ _CHANGED_AT_A_TIME: Final = 100
 
 
 def run(bench: Bench) -> None:
-    """Resident memory, as the system counts it; nothing is asked to give memory back before."""
+    """Resident memory, as the system counts it.
+
+    The process is not asked to return memory before.
+    """
     for kind in ("append", "keyed"):
         with systems.ours() as ours:
             bench.step(f"{kind} table")
@@ -55,7 +58,10 @@ def _updates(bench: Bench) -> None:
 
 
 def _burst(bench: Bench) -> None:
-    """A ring that is full gets ten times its rows as fast as they go, with subscribers that cannot keep up."""
+    """A full ring gets ten times its rows as fast as possible.
+
+    Its subscribers cannot keep up.
+    """
     rows = bench.sizes.keyed
     with systems.ours() as ours, ExitStack() as stack:
         ours.make("t", "ring", rows)

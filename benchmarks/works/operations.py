@@ -1,4 +1,4 @@
-"""What tables that are computed from tables cost: the same change to sources of growing size.
+"""The cost of computed tables: the same change to sources of growing size.
 
 In the process, without a server. A change writes 1,000 rows of a keyed source anew, at random places, and each goes to
 another group; tables that only grow get 1,000 rows. Costs are milliseconds of processor time of a cycle beyond its
@@ -28,7 +28,10 @@ _WARM: Final = 3
 
 
 def run(bench: Bench) -> None:
-    """Each operation on sources of each size but the largest one; of that, too, if it is asked for."""
+    """Each operation on sources of each size but the largest one.
+
+    It is measured on the largest one, too, if that is selected.
+    """
     points: dict[str, list[tuple[float, float]]] = {}
     sizes = bench.sizes.growth if bench.asks_for(LARGE) else bench.sizes.growth[:-1]
     for rows in sizes:

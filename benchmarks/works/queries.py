@@ -1,4 +1,6 @@
-"""Tables computed from tables that do not change: the same operation on the same rows, here and in Deephaven's engine.
+"""Tables computed from tables that do not change.
+
+The same operation on the same rows runs here and in Deephaven's engine.
 
 Each engine computes in a process of its own, which sends nothing. They take turns, operation by operation and round by
 round, after a warm-up of Deephaven's. A time is that of the call that makes the result, with everything that it
@@ -79,7 +81,10 @@ def beside(bench: Bench) -> Iterator[Engines]:
 
 
 def check_equal(sums: Mapping[str, Sequence[float]]) -> None:
-    """Raise ProcessFailedError if two engines have computed different results; see :func:`.query_data.checksum`."""
+    """Raise ProcessFailedError if two engines have computed different results.
+
+    See :func:`.query_data.checksum`.
+    """
     first, *others = sums.items()
     for name, found in others:
         if not np.allclose(first[1], found, rtol=1e-9):

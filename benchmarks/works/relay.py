@@ -1,4 +1,7 @@
-"""The cost of a relay: a table followed directly, and through another server of this project."""
+"""The cost of a relay.
+
+A table is followed directly, and through another server of this project.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ def run(bench: Bench) -> None:
 
 
 def _burst(bench: Bench, origin: systems.System, system: systems.System, table: str) -> float:
-    """Rows per second until all rows appended at ``origin`` are received from ``system``."""
+    """Rows per second until all rows appended at ``origin`` are received.
+
+    ``system`` sends them.
+    """
     rows = max(BATCH, bench.sizes.rows // 2 // BATCH * BATCH)
     origin.make(table, "append", 0)
     if system is not origin:

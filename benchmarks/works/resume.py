@@ -1,4 +1,6 @@
-"""A subscriber that comes back after one row in a hundred has changed, beside a new one that gets a snapshot.
+"""A subscriber that returns after one row in a hundred has changed.
+
+It runs beside a new one, which gets a snapshot.
 
 No peer sends a difference to one that comes back.
 """
@@ -25,8 +27,9 @@ SHARE: Final = 0.01
 
 
 def run(bench: Bench) -> None:
-    """Snapshots and resumed streams alternate, on one connection. Ratios are of coming back, in time and bytes, to
-    a snapshot.
+    """Snapshots and resumed streams alternate, on one connection.
+
+    The ratios compare a return with a snapshot, in time and bytes.
     """
     rows = bench.sizes.rows
     with systems.ours() as ours, ExitStack() as stack:
@@ -48,7 +51,10 @@ _Taken = tuple[float, float]
 
 
 def _rounds(bench: Bench, client: _Raw | _Applied) -> list[tuple[_Taken, _Taken]]:
-    """Of each round what a snapshot takes, and what coming back takes. The first round warms up."""
+    """The costs of a snapshot and of a return, in each round.
+
+    The first round warms up.
+    """
     taken = []
     for number in range(bench.sizes.repeats + 1):
         whole = _timed(client.snapshot)

@@ -1,4 +1,7 @@
-"""What roles cost per call: a server with them beside one without, both with a token, call by call in turns."""
+"""The cost of roles per call, call by call in turns.
+
+A server with roles runs beside one without, both with a token.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The first content of a full subscription: received by the raw client, and applied to a replica by each one's own."""
+"""The first content of a full subscription.
+
+The raw client receives it, and each system's own client applies it to a replica.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +62,10 @@ def _deephaven(bench: Bench) -> None:
 
 
 def _ticking(system: systems.System, rows: int, times: int) -> Iterator[float]:
-    """What its own client takes, so often. Its connection breaks now and then, by a fault in its transport's flow
-    control; a new one begins with a time that does not count.
+    """Seconds of snapshots by Deephaven's own client, ``times`` times.
+
+    Its connection breaks now and then, by a fault in its transport's flow control. A new one begins with a time that
+    does not count.
     """
     failures = 0
     while times:

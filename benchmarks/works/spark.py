@@ -1,4 +1,7 @@
-"""Structured Streaming writes the rows of Parquet files in micro-batches to a table with a subscriber."""
+"""Structured Streaming writes Parquet files in micro-batches to a table.
+
+The table has a subscriber.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class Query:
         self._count = 0
 
     def run(self, sink: Callable[[Any], Any]) -> tuple[float, list[float]]:
-        """Run to the end of the files; returns the total seconds, and those of each micro-batch."""
+        """Run to the end of the files; returns the seconds of all and of each batch."""
         self._count += 1
         checkpoint = self._scratch / f"checkpoint-{self._files.name}-{self._count}"
         stream = (
@@ -148,7 +151,10 @@ def _sink(uri: str, name: str, ship: str) -> Callable[[Any], Any]:
 
 
 def _ways(bench: Bench, spark: Any, ours: systems.System, folder: Path) -> None:
-    """For each batch size how long a micro-batch takes on either way, and on the one that ``auto`` picks."""
+    """For each batch size, the seconds of a micro-batch on either way.
+
+    The way that ``auto`` picks is measured as well.
+    """
     uri = f"grpc://127.0.0.1:{ours.port}"
     best: list[tuple[float, dict[str, float]]] = []
     for size in bench.sizes.spark_batches:

@@ -1,4 +1,6 @@
-"""Subscribers that take nothing, at a million rows per second: what the server keeps, and what another one notices.
+"""Subscribers that take nothing, at a million rows per second.
+
+The memory that the server keeps is measured, and the effect on another subscriber.
 
 By each front.
 """
@@ -63,7 +65,7 @@ def _measure(bench: Bench, work: str, kind: str, rows: int, name: str, front: st
 
 
 def _late(bench: Bench, receiver: Receiver) -> float:
-    """The 99th percentile of the ages of what arrives while it is measured, in seconds."""
+    """The 99th percentile of the ages of received rows, in seconds."""
     time.sleep(bench.sizes.settle)
     begin = time.time()
     time.sleep(bench.sizes.measure)

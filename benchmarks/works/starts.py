@@ -1,4 +1,6 @@
-"""Publishing while a table is computed for the first time: what a publisher to its parent waits beyond the usual.
+"""Publishing while a table is computed for the first time.
+
+The time that a publisher to its parent waits beyond the usual is measured.
 
 In the process, without a server. A thread makes a result of a large keyed table again and again; another one writes 100
 rows to that table every two milliseconds, first alone. What is compared is the 99th percentile of the time of a write.

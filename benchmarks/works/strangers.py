@@ -1,4 +1,7 @@
-"""What a client with credentials notices of callers without any, at the front that bounds those."""
+"""The effect of callers without credentials on a client with credentials.
+
+The front is the one that bounds such callers.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def run(bench: Bench) -> None:
 
 
 def _reads(client: flight.FlightClient, seconds: float) -> tuple[float, float]:
-    """The 99th percentile of the time of a read, in ms, and the share of reads that were refused, in percent.
+    """The 99th percentile of a read's time, in ms, and the percentage refused.
 
     gRPC refuses some calls of any client while too many wait for the server.
     """

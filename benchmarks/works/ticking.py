@@ -1,4 +1,6 @@
-"""Tables computed from tables that tick: the same operation and the same changes, here and in Deephaven's engine.
+"""Tables computed from tables that tick.
+
+The same operation with the same changes runs here and in Deephaven's engine.
 
 The engines and their turns are those of :mod:`.queries`. In a cycle 10,000 rows of a keyed table get another value of
 the column that is filtered, summed or sorted, or as many rows are appended to each of two tables. A keyed table is a

@@ -1,4 +1,7 @@
-"""Upserts of existing keys, drawn at random, into a large keyed table with one full subscriber."""
+"""Upserts of random existing keys into a large keyed table.
+
+The table has one full subscriber.
+"""
 
 from __future__ import annotations
 

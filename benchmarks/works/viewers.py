@@ -1,4 +1,7 @@
-"""Many subscribers, each with a viewport of its own in which one row changes ten times a second."""
+"""Many subscribers, each with a viewport of its own.
+
+In each viewport one row changes ten times a second.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ INTERVAL_MS: Final = 100
 
 
 def run(bench: Bench) -> None:
-    """The table has just the rows that are looked at, and a row of each viewport changes in each cycle."""
+    """The table has only the rows in view.
+
+    A row of each viewport changes in each cycle.
+    """
     with systems.ours() as ours:
         bench.step("watching")
         _report(bench, ours.name, _try(bench, ours, bench.sizes.measure))

@@ -1,4 +1,7 @@
-"""A viewport of 100 rows that jumps to random places: from the request sent to the rows received."""
+"""A viewport of 100 rows that jumps to random places.
+
+The time is from the sent request to the received rows.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def _moves(bench: Bench, system: systems.System, rows: int) -> list[float]:
 
 
 def _answers(bench: Bench) -> list[float]:
-    """From a message sent to a ready batch of as many rows received: what no server can be faster than."""
+    """The time from a sent message to a received, ready batch of as many rows.
+
+    No server can be faster.
+    """
     took = []
     with systems.bare() as system:
         system.make("t", "append", WIDTH)

@@ -1,4 +1,6 @@
-"""The page of this project beside those of Deephaven and Perspective, in one browser.
+"""The page of this project beside those of Deephaven and Perspective.
+
+They share a browser.
 
 A row of the comparison is measured alone with ``--row NAME``, such as ``--row jump``.
 """
@@ -50,7 +52,7 @@ _IN_PAGES: Final[dict[str, Callable[[Stage], None]]] = {
 
 
 def run(bench: Bench) -> None:
-    """Each system by itself, its rows one after the other; then those that need no browser."""
+    """Each system by itself, its rows in sequence; then the rows without a browser."""
     if bench.wants(*_IN_PAGES, "many", "tick"):
         with launched() as browser:
             _ours(bench, browser)
@@ -93,7 +95,10 @@ def _peer(bench: Bench, browser: Browser, make: Callable[[], AbstractContextMana
 
 
 def _in_pages(stage: Stage) -> None:
-    """The rows that any page may have. What a peer fails with is noted, and the next row is measured."""
+    """The rows that any page may have.
+
+    A failure of a peer is noted, and the next row is measured.
+    """
     from playwright.sync_api import Error
 
     bench = stage.bench
@@ -136,7 +141,10 @@ def _many(stage: Stage) -> None:
 
 
 def _plot_ticks(stage: Stage) -> None:
-    """What a tick of a plot costs the server, beside one of a table with a hundredth of the rows, in turns."""
+    """The server's cost of a plot's tick, in turns with a smaller table.
+
+    The table has a hundredth of the rows.
+    """
     sizes, call = stage.sizes, stage.system.process.call
     counts = {"small": max(1, sizes.points // _SMALLER), "big": sizes.points}
     took: dict[str, list[float]] = {name: [] for name in counts}
@@ -179,7 +187,10 @@ def _viewers(
     system: systems.System,
     measured: Callable[[systems.System, list[tuple[int, int]], float], Steady],
 ) -> None:
-    """Browsers that look at different rows, of which one of each view changes ten times a second."""
+    """Browsers with different views, in each of which one row changes.
+
+    It changes ten times a second.
+    """
     count = bench.sizes.pages.viewers
     rows = count * ROWS_PER_VIEW
     system.make("t", "keyed", rows, rate=count * 1000 / VIEWERS_MS, batch_ms=VIEWERS_MS, writes="views")
