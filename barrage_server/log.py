@@ -113,6 +113,11 @@ class Throttle:
             held_back, self._held_back = self._held_back, 0
             return held_back
 
+    def log(self, logger: logging.Logger, level: int, text: str, *args: object) -> None:
+        """Log a message if it is admitted, with the number suppressed since the last one."""
+        if logger.isEnabledFor(level) and (held_back := self.admit()) is not None:
+            logger.log(level, text + (f" (and {held_back:,} more, not shown)" if held_back else ""), *args)
+
 
 _call: ContextVar[CallFacts | None] = ContextVar("barrage_call", default=None)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from barrage_server.errors import LimitError, UnavailableError
 from barrage_server.process import start_thread
 
 __all__ = ["Workers"]
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _IDLE_SECONDS: Final = 5.0
@@ -83,6 +85,25 @@ class Workers(Executor):
             self._closed = True
             self._queue.clear()
             self._changed.notify_all()
+
+    async def run(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
+    ) -> Result:
+        """Call a function on a thread, and await its result. Raises the errors of :meth:`submit`."""
+        return await asyncio.wrap_future(self.submit(function, *args, **keywords))
+
+    async def run_while_wanted(self, work: Callable[[Callable[[], bool]], Result]) -> Result:
+        """Call ``work(is_gone)`` on a thread, and await its result. Raises the errors of :meth:`submit`.
+
+        Args:
+            work: its argument tells whether the caller was cancelled, so that the rest need not be done.
+        """
+        gone = threading.Event()
+        try:
+            return await self.run(work, gone.is_set)
+        except asyncio.CancelledError:
+            gone.set()
+            raise
 
     def _add(self, step: Callable[[], None]) -> None:
         self._queue.append(step)

@@ -46,7 +46,7 @@ class ApplicationService:
             while not self._state.stopping.is_set():
                 changed.clear()
                 if access.restricts:
-                    await self._state.run(access.call_functions, session.principal)
+                    await self._state.workers.run(access.call_functions, session.principal)
                 now = {table.name: table for table in access.named(session.principal)}
                 created = [name for name, table in now.items() if known.get(name) is not table]
                 removed = [name for name, table in known.items() if now.get(name) is not table]

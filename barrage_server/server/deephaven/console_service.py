@@ -175,10 +175,10 @@ class ConsoleService:
         state, name = self._state, request.variable_name
         state.server_state.access.check(session.principal, name, Right.CREATE)
         table = await state.resolve(session, request.table_id.ticket, Right.READ)
-        await state.run(state.names.bind, session.principal, name, table)  # it may wait for a cycle to end
+        await state.workers.run(state.names.bind, session.principal, name, table)  # it may wait for a cycle to end
         # a name bound by a caller without every right replaces no variable of the scripts
         if state.console is not None and state.server_state.access.allows_everything(session.principal):
-            await state.run(state.console.bound, name)
+            await state.workers.run(state.console.bound, name)
         return console_pb2.BindTableToVariableResponse()
 
 

@@ -48,13 +48,13 @@ class RawDownload(DownloadStream):
         """Send all batches. Raises the error for the client."""
         self.server_state.streams.admit(self)
         try:
-            await self._send(await self._state.run(schema_flight_data, self.schema))
+            await self._send(await self._state.workers.run(schema_flight_data, self.schema))
             messages = self._messages()
             ahead = _AHEAD if self.version.is_frozen else _COPIED_AHEAD
-            following = asyncio.ensure_future(self._state.run(_taken, messages, 1))
+            following = asyncio.ensure_future(self._state.workers.run(_taken, messages, 1))
             try:
                 while prepared := await following:
-                    following = asyncio.ensure_future(self._state.run(_taken, messages, ahead))
+                    following = asyncio.ensure_future(self._state.workers.run(_taken, messages, ahead))
                     for pieces in prepared:
                         message = joined(pieces)
                         self.count(1, len(message))

@@ -142,7 +142,7 @@ class RawExchange(BundledExchange[bytes]):
         if len(parts.app_metadata) <= _LIGHT_BYTES:
             request = self.exchange_state.read(parts.app_metadata)
         else:
-            request = await self._state.aside(self.exchange_state.read, parts.app_metadata)
+            request = await self._state.heavy.run(self.exchange_state.read, parts.app_metadata)
         was_subscription = self.exchange_state.is_subscription
         table = self.known_table(request)
         if table is None:
@@ -152,7 +152,7 @@ class RawExchange(BundledExchange[bytes]):
         if light:
             self.exchange_state.serve(request, table)
         else:
-            await self._state.aside(self.exchange_state.serve, request, table)
+            await self._state.heavy.run(self.exchange_state.serve, request, table)
         self.served(request, table, was_subscription)
         if light:
             self.server_state.dispatcher.run(self.scheduled)

@@ -215,7 +215,7 @@ class FlightService:
         if exchange.page_message is not None:
             from barrage_server.server.deephaven.page_exchange import RawPageExchange  # which a server may never need
 
-            service = await self._state.run(self._state.server_state.pages.service)
+            service = await self._state.workers.run(self._state.server_state.pages.service)
             await RawPageExchange(self._state, call, session, service, exchange.page_message).run()
 
     async def _do_action(self, call: Call, session: Session) -> None:
@@ -228,9 +228,11 @@ class FlightService:
             return
         server_state, principal = self._state.server_state, session.principal
         if action.type == OPERATE_ACTION:  # may take long, and stops when the caller has disconnected
-            body = await self._state.planned(partial(run_action, server_state, principal, action.type, action.body))
+            body = await self._state.plans.run_while_wanted(
+                partial(run_action, server_state, principal, action.type, action.body)
+            )
         else:
-            body = await self._state.run(run_action, server_state, principal, action.type, action.body)
+            body = await self._state.workers.run(run_action, server_state, principal, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
 
     async def _list_actions(self, call: Call, _session: Session) -> None:

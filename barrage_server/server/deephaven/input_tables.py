@@ -57,7 +57,7 @@ class InputTableService:
             f"One call may carry {limit:,} bytes of rows (put_bytes), and '{rows_of.name}' has more. Send them "
             f"in parts."
         )
-        # a short request can name any number of rows, also those of the table itself
+        # a short request can name any number of rows, also all rows of the table itself
         is_part = isinstance(rows_of, RestrictedTable)
         if not is_part and rows_of.nbytes > limit:
             raise too_many
@@ -71,7 +71,7 @@ class InputTableService:
                 batches.append(batch)
             apply_rows(table, mode, rows.schema, batches)
 
-        await self._state.run(apply)
+        await self._state.workers.run(apply)
 
 
 def make_input_table(

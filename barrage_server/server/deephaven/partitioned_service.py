@@ -123,6 +123,6 @@ class PartitionedTableService:
     async def _computed(self, session: Session, work: Callable[[Compute], Table]) -> Table:
         """Run ``work`` on a thread, with a function that computes operations."""
         results, principal = self._state.server_state.results, session.principal
-        return await self._state.planned(
+        return await self._state.plans.run_while_wanted(
             lambda is_gone: work(lambda operation, *tables: results.compute(principal, operation, tables, is_gone))
         )

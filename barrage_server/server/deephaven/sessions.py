@@ -117,7 +117,7 @@ class Sessions:
         """Keep a guest's session from now on.
 
         Raises:
-            LimitError: there are as many as the server allows.
+            LimitError: the server, or the caller, has too many sessions.
 
         """
         self.expire()
@@ -137,7 +137,7 @@ class Sessions:
         self._sessions[session.token] = session
 
     def find(self, token: str) -> Session | None:
-        """The session with that token; ``None`` without one that is valid.
+        """The session with that token, if it is valid; else ``None``.
 
         Its time starts anew.
         """

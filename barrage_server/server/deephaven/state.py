@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EndpointState", "exported_number"]
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _WORKERS: Final = 32
@@ -75,7 +73,8 @@ class EndpointState:
         names: gives names to tables of clients.
         console: runs scripts; None where that is off.
         stopping: set when the endpoint is about to close.
-        heavy: threads for long requests, for which the event loop must not wait.
+        workers: threads for short calls that would block the event loop.
+        heavy: threads for long requests.
         plans: threads for the computation of tables.
     """
 
@@ -104,25 +103,6 @@ class EndpointState:
         self.heavy: Final = Workers(_HEAVY_THREADS, "barrage-requests")
         self.plans: Final = Workers(_PLAN_THREADS, "barrage-plans")
 
-    async def run(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
-    ) -> Result:
-        """Call a function on a thread, and return its result."""
-        return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
-
-    async def planned(self, work: Callable[[Callable[[], bool]], Result]) -> Result:
-        """Compute tables on a thread by ``work(is_gone)``, and return its result.
-
-        Args:
-            work: its argument tells whether the call was cancelled, so that the rest need not be done.
-        """
-        gone = threading.Event()
-        try:
-            return await asyncio.wrap_future(self.plans.submit(work, gone.is_set))
-        except asyncio.CancelledError:
-            gone.set()
-            raise
-
     async def principal(self, credentials: Credentials, peer: str) -> Principal:
         """The caller at ``peer`` with these credentials.
 
@@ -133,13 +113,7 @@ class EndpointState:
         """
         with self._log_ins.attempt(credentials, peer):
             quick = self.authentication.quick(credentials)
-            return quick if quick is not None else await self.run(self.authentication.principal, credentials)
-
-    async def aside(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
-    ) -> Result:
-        """Call a function on one of the threads for long requests."""
-        return await asyncio.wrap_future(self.heavy.submit(function, *args, **keywords))
+            return quick if quick is not None else await self.workers.run(self.authentication.principal, credentials)
 
     async def resolve(self, session: Session, ticket: bytes, *rights: Right, awaiting: int | None = None) -> Table:
         """The table of a ticket, for a caller with these rights, when it is exported.
@@ -161,11 +135,11 @@ class EndpointState:
         return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket, awaiting=awaiting)
 
     async def computed(self, session: Session, ticket: ResultTicket | PlanTicket) -> Table:
-        """The table of the ticket of a result. Raises what :func:`computed_table` does."""
-        return await self.planned(partial(computed_table, self.server_state, session.principal, ticket))
+        """The table of a result's ticket. Raises the errors of :func:`computed_table`."""
+        return await self.plans.run_while_wanted(partial(computed_table, self.server_state, session.principal, ticket))
 
     async def resolve_path(self, session: Session, path: Sequence[str | bytes], *rights: Right) -> Table:
-        """The table at the path of a descriptor. Raises what :meth:`resolve` does."""
+        """The table at the path of a descriptor. Raises the errors of :meth:`resolve`."""
         if session.is_plain:
             return await self._named(session, name_of_path(path), *rights)
         return await self.resolve_parsed(session, parse_path(path), *rights)
@@ -193,7 +167,11 @@ class EndpointState:
                 if found is not None and access.rights(principal, name):
                     access.check(principal, name, *rights)
                     # the part that this caller may see, not the publisher's
-                    seen = access.part(principal, found) if is_quick else await self.run(access.part, principal, found)
+                    seen = (
+                        access.part(principal, found)
+                        if is_quick
+                        else await self.workers.run(access.part, principal, found)
+                    )
                     if seen is not None:
                         return seen
                 raise NotFoundError(_NOTHING_SHARED)
@@ -206,15 +184,15 @@ class EndpointState:
         access = self.server_state.access
         if access.takes_long(session.principal, name):
             note(table=name)
-            return await self.run(access.get, session.principal, name, *rights)
+            return await self.workers.run(access.get, session.principal, name, *rights)
         return access.get(session.principal, name, *rights)
 
     async def listed(self, session: Session) -> tuple[Table, ...]:
         """The tables that the caller may list, as it sees them."""
         access = self.server_state.access
-        return (
-            await self.run(access.tables, session.principal) if access.restricts else access.tables(session.principal)
-        )
+        if access.restricts:
+            return await self.workers.run(access.tables, session.principal)
+        return access.tables(session.principal)
 
     def export(self, session: Session, ticket: bytes, table: Table) -> None:
         """Give a table the export ticket that a client has chosen."""
@@ -239,7 +217,7 @@ class EndpointState:
         return self.server_state.followers.feed(table, family).schema
 
     async def _by_columns(self, table: Table, work: Callable[[], Result]) -> Result:
-        return work() if self.is_light(table) else await self.aside(work)
+        return work() if self.is_light(table) else await self.heavy.run(work)
 
     async def creation(self, ticket: bytes, table: Table, family: ClientFamily) -> proto.ExportedTableCreationResponse:
         """The description of the table of ``ticket`` for a client."""

@@ -43,7 +43,7 @@ _SCAN_SHARE: Final = 9
 Creation: TypeAlias = proto.ExportedTableCreationResponse
 Operation: TypeAlias = table_pb2.BatchTableRequest.Operation
 Results: TypeAlias = Sequence[Table | BarrageError]
-"""The tables of a batch's operations so far, and errors in place of those that failed."""
+"""The results of a batch's operations so far: a table, or the error of a failed operation."""
 
 
 class TableService:
@@ -136,10 +136,10 @@ class TableService:
             case "fetch_table" | "apply_preview_columns":
                 # the options of subscriptions decide on previews of columns
                 return await self._table(session, number, request.source_id, results)
-        wanted = await self._state.aside(planned, kind, request)
+        wanted = await self._state.heavy.run(planned, kind, request)
         inputs = [await self._table(session, number, reference, results) for reference in wanted.inputs]
         results_of = self._state.server_state.results
-        return await self._state.planned(
+        return await self._state.plans.run_while_wanted(
             lambda is_gone: results_of.compute(session.principal, wanted.operation, inputs, is_gone)
         )
 
@@ -165,7 +165,7 @@ class TableService:
             source = (await self._table(session, number, request.source_table_id, results)).schema
         # on a thread: a schema may have many columns, and a blink table waits for a cycle to end
         catalog, name = self._state.server_state.catalog, f"input table {number or 0}"
-        table = await self._state.run(make_input_table, catalog, name, request, source)
+        table = await self._state.workers.run(make_input_table, catalog, name, request, source)
         self._state.private.add(table)
         return table
 

@@ -66,7 +66,7 @@ class WebEndpoint(WebFront):
         return Socket(connection, self._service, self._bounds)
 
     def page(self, connection: ServerConnection, request: Request) -> Response:
-        """Answer a request that is no websocket: what this port is for."""
+        """Answer a request that is no websocket by a text about this port."""
         path = request.path.partition("?")[0]
         if path == "/":
             return connection.respond(

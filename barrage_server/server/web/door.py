@@ -29,6 +29,7 @@ __all__ = ["PageDoor"]
 logger = logging.getLogger("barrage_server.server")
 
 _REFUSALS: Final = Throttle(20, 0.2)
+"""Log of refusals, which strangers may cause as often as they like."""
 _LIVE_PATH: Final = "/live"
 _TIDY_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
@@ -115,7 +116,7 @@ class _PageFront(WebFront):
     """The websockets and the files behind a door.
 
     Args:
-        service: what all pages share.
+        service: the state that all pages share.
         names: names under which browsers may ask for the page.
         other: serves the websockets that ask for its subprotocols and not for the page's.
         is_encrypted: whether the port has TLS.
@@ -170,7 +171,7 @@ class _PageFront(WebFront):
         if request.path != _LIVE_PATH:
             return text_response(HTTPStatus.NOT_FOUND, f"The websocket of the page is at {_LIVE_PATH}.")
         if foreign:
-            _tell_refusal(f"a page of another origin was refused: {foreign[0][:100]!r}")
+            _REFUSALS.log(logger, logging.WARNING, "a page of another origin was refused: %r", foreign[0][:100])
             return text_response(HTTPStatus.FORBIDDEN, "Only this server's own page may connect here.")
         return None
 
@@ -189,7 +190,7 @@ class _PageFront(WebFront):
         """Refuse a foreign host name, and a query, whose secrets would stay in logs."""
         host = _header(request, "Host")
         if len(request.headers.get_all("Host")) != 1 or not is_known_host(host, self._names):
-            _tell_refusal(f"a request for the page under the name {host[:100]!r} was refused")
+            _REFUSALS.log(logger, logging.WARNING, "a request for the page under the name %r was refused", host[:100])
             return text_response(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "This server does not know itself under this name. Use its address, or name it in web_hosts.",
@@ -207,12 +208,6 @@ def _page_socket() -> type[PageSocket]:
     from barrage_server.server.web.websocket import PageSocket
 
     return PageSocket
-
-
-def _tell_refusal(text: str) -> None:
-    """Into the log, unless there were many: strangers may ask as often as they like."""
-    if (held_back := _REFUSALS.admit()) is not None:
-        logger.warning("%s%s", text, f" (and {held_back:,} more, not shown)" if held_back else "")
 
 
 def _is_for(front: WebFront, request: Request) -> bool:

@@ -44,7 +44,7 @@ def checked_text(app_metadata: bytes | memoryview) -> str:
 class ExchangeChannel(PageChannel):
     """Carries the frames of a page for an exchange. Made on the pages' event loop.
 
-    The exchange passes the client's messages to :meth:`put`, and sends what ``write`` gets.
+    The exchange passes the client's messages to :meth:`put`, and ``write`` sends messages over it.
 
     Args:
         principal: the caller.

@@ -122,7 +122,7 @@ def _whole_page(files: Mapping[str, bytes]) -> tuple[bytes, str]:
 
 
 def _policy(scripts: Iterable[bytes] = (), styles: Iterable[bytes] = ()) -> str:
-    """The policy of a file: what it may load, and by their hashes what it may run."""
+    """The policy of a file, with the hashes of its scripts and styles."""
     return _POLICY.format(script=_sources(scripts), style=_sources(styles))
 
 

@@ -1,7 +1,7 @@
 """A port for websockets and plain HTTP, with bounds for unknown clients.
 
 The library reads requests and frames. Connections are cut here that do not become websockets in time, that send half a
-message, or that are too many. A subclass says what is served.
+message, or that are too many. A subclass serves the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from barrage_server.server.web.tls import load_identity, tls_context
 __all__ = ["Companion", "FrontSocket", "SocketLimits", "WebFront", "close_reason", "peer_of"]
 
 logger = logging.getLogger("barrage_server.server")
-# The library logs every connection, also those of other protocols.
+# The library logs every connection, also connections of other protocols.
 _library_logger = logging.getLogger("barrage_server.server.websockets")
 _library_logger.setLevel(logging.ERROR)
 
@@ -102,7 +102,7 @@ class FrontSocket(Protocol):
         """Tell the client to leave, and return when it has disconnected."""
 
     async def cut(self) -> None:
-        """End all work with word to the client, and the connection."""
+        """End all work and the connection, and tell the client."""
 
 
 class WebFront(ABC):
@@ -116,7 +116,7 @@ class WebFront(ABC):
     """
 
     what: ClassVar[str]
-    """What the port is for, in errors."""
+    """The purpose of the port, for texts of errors."""
 
     def __init__(
         self, limits: SocketLimits, *, most: int, subprotocols: Sequence[str], envelope_bytes: int = 0
@@ -351,7 +351,7 @@ class Companion:
     Attributes:
         front: serves the websockets; it need not listen itself.
         loop: the event loop of ``front``, on which the port must run.
-        end: ends the work of the front's clients, with word to them. Called on ``loop`` before the port closes.
+        end: ends the work of the front's clients, and tells them. Called on ``loop`` before the port closes.
     """
 
     front: WebFront

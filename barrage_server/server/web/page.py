@@ -123,7 +123,7 @@ class Page:
             return
         tables = self._service.tables
         if tables.is_large(self.principal):
-            self._edition, news = await self._service.aside(tables.news, self.principal, self._edition)
+            self._edition, news = await self._service.workers.run(tables.news, self.principal, self._edition)
         else:
             self._edition, news = tables.news(self.principal, self._edition)
         if news:
@@ -185,7 +185,6 @@ class Page:
         try:
             return await self._service.principal(credentials, self._channel.peer)
         except BarrageError as error:
-            if (held_back := _REFUSALS.admit()) is not None:
-                more = f" (and {held_back:,} more, not shown)" if held_back else ""
-                logger.warning("a page at %s was not let in: %s%s", self._channel.peer, type(error).__name__, more)
+            peer, reason = self._channel.peer, type(error).__name__
+            _REFUSALS.log(logger, logging.WARNING, "a page at %s was not let in: %s", peer, reason)
             raise

@@ -43,7 +43,7 @@ class PageStreams:
         page: has the caller.
         channel: carries the frames of the page.
         service: the state that all pages share.
-        session: bounds what the page has open.
+        session: the protocol state of the page, with its limits.
         writer: writes to the page.
     """
 
@@ -146,7 +146,7 @@ class PageStreams:
             if self._service.is_light(table):
                 await self._writer.tell(_opened(message, table, keys))
             else:
-                await self._writer.tell(await self._service.aside(_opened, message, table, keys))
+                await self._writer.tell(await self._service.workers.run(_opened, message, table, keys))
             await self._ask(stream, message, table)
             while opening.waiting:
                 await self._of_stream(opening.waiting.popleft())
@@ -188,7 +188,7 @@ class PageStreams:
             stream.ask(message, table)
             dispatcher.run(stream.scheduled)
         else:
-            await self._service.aside(stream.ask, message, table)
+            await self._service.workers.run(stream.ask, message, table)
             dispatcher.wake(stream.scheduled)
 
     async def _table(self, message: Open) -> tuple[Table, frozenset[str]]:
@@ -219,7 +219,7 @@ class PageStreams:
     async def _named(self, name: str) -> Table:
         access, principal = self._server_state.access, self._page.principal
         if access.takes_long(principal, name):
-            return await self._service.aside(access.get, principal, name, Right.READ)
+            return await self._service.workers.run(access.get, principal, name, Right.READ)
         return access.get(principal, name, Right.READ)
 
     async def _cell(self, message: CellRequest) -> None:
@@ -230,7 +230,7 @@ class PageStreams:
             table = None if stream is None else stream.table
             if table is None:
                 raise InvalidRequestError("The stream shows nothing.")
-            answer["text"] = await self._service.aside(_whole_cell, table, message.row, message.column)
+            answer["text"] = await self._service.workers.run(_whole_cell, table, message.row, message.column)
         except Exception as error:  # the boundary: the stream goes on
             safe = safe_error(error, "a cell", self._channel.peer)
             answer |= {"type": "failed", "error": type(safe).__name__, "text": str(safe)}

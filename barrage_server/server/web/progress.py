@@ -32,7 +32,7 @@ class ProgressWatch:
         self._timer: asyncio.Handle | None = None
 
     def __enter__(self) -> None:
-        # runs only when sending waits: the frame is in the buffer by then, and did not fit
+        # runs only when sending waits, because the frame did not fit into the buffer
         self._timer = self._loop.call_soon(self._begin)
 
     def __exit__(self, *_: object) -> None:

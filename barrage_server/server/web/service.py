@@ -9,10 +9,9 @@ import asyncio
 import concurrent.futures
 import logging
 import math
-import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import barrage_server
 from barrage_server.engine import Table
@@ -41,7 +40,6 @@ __all__ = ["PageService"]
 
 logger = logging.getLogger("barrage_server.server")
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _WORKERS: Final = 8
@@ -70,6 +68,7 @@ class PageService:
         server_name: the name of this program for pages.
         tables: the list of tables.
         calls: schedules calls on the event loop.
+        workers: threads for calls that would block the event loop.
 
     Raises:
         LimitError: the process can start no further thread.
@@ -81,7 +80,7 @@ class PageService:
         self.server_name: Final = f"barrage-server {barrage_server.__version__}"
         self.tables: Final = TableList(server_state.access, server_state.clock)
         self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
-        self._workers = Workers(_WORKERS, "barrage-page-work")
+        self.workers: Final = Workers(_WORKERS, "barrage-page-work")
         self._plans = Workers(_PLAN_THREADS, "barrage-page-plans")
         self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
         self._health: dict[object, tuple[float, str]] = {}  # by callers' rights: time and text of the last message
@@ -111,7 +110,7 @@ class PageService:
                 self._loop.call(self._close()).result(_CLOSE_SECONDS)
             except concurrent.futures.TimeoutError:
                 logger.error("the pages do not end")
-        self._workers.shutdown()
+        self.workers.shutdown()
         self._plans.shutdown()
         if self._is_alone:
             self._loop.stop()
@@ -128,37 +127,25 @@ class PageService:
         """Stop sending news to a page."""
         self._pages.discard(page)
 
-    async def aside(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
-    ) -> Result:
-        """Call a function on a thread, and return its result."""
-        return await asyncio.wrap_future(self._workers.submit(function, *args, **keywords))
-
     async def computed_from(self, principal: Principal, table: Table, operations: Sequence[Operation]) -> Table:
         """Compute operations on a table, on a thread, until the caller disconnects.
 
         Raises:
             BarrageError: the error of the operation that failed.
         """
-        return await self._planned(
+        return await self._plans.run_while_wanted(
             lambda is_gone: compute_from(self.server_state, principal, table, operations, is_gone)
         )
 
     async def computed(self, principal: Principal, ticket: ResultTicket | PlanTicket) -> Table:
         """The table of the ticket of a result or plan.
 
-        A plan is computed until the caller disconnects. Raises what :func:`~barrage_server.server.plans.computed_table`
-        does.
+        A plan is computed until the caller disconnects. Raises the errors of
+        :func:`~barrage_server.server.plans.computed_table`.
         """
-        return await self._planned(lambda is_gone: computed_table(self.server_state, principal, ticket, is_gone))
-
-    async def _planned(self, work: Callable[[Callable[[], bool]], Table]) -> Table:
-        gone = threading.Event()
-        try:
-            return await asyncio.wrap_future(self._plans.submit(work, gone.is_set))
-        except asyncio.CancelledError:
-            gone.set()
-            raise
+        return await self._plans.run_while_wanted(
+            lambda is_gone: computed_table(self.server_state, principal, ticket, is_gone)
+        )
 
     def is_light(self, table: Table) -> bool:
         """Whether a window converts quickly: few columns, and no nested ones."""
@@ -172,7 +159,7 @@ class PageService:
     def leave_aside(self, stream: PageStream) -> None:
         """Let a stream leave, on a thread, when its turn has ended."""
         try:
-            self._workers.submit(stream.leave)
+            self.workers.submit(stream.leave)
         except BarrageError:  # the service is closed, and nothing else runs on its loop
             stream.leave()
 
@@ -187,7 +174,7 @@ class PageService:
         authentication = self.server_state.authentication
         with self._log_ins.attempt(credentials, peer):
             quick = authentication.quick(credentials)
-            return quick if quick is not None else await self.aside(authentication.principal, credentials)
+            return quick if quick is not None else await self.workers.run(authentication.principal, credentials)
 
     async def refresh_tables(self) -> None:
         """Update the lists of tables of all callers with a page. Calls share one update."""
@@ -207,7 +194,7 @@ class PageService:
         made_at, known = self._health.get(key, (-math.inf, ""))
         if now - made_at < _FRESH_SECONDS:
             return known
-        found = await self.aside(self._make_health, principal)
+        found = await self.workers.run(self._make_health, principal)
         self._health = {other: made for other, made in self._health.items() if now - made[0] < _FRESH_SECONDS}
         self._health[key] = (now, found)
         return found
@@ -219,7 +206,7 @@ class PageService:
 
     async def _refresh(self) -> None:
         principals = [page.principal for page in self._pages if page.is_known]
-        await self.aside(self.tables.refresh, principals)
+        await self.workers.run(self.tables.refresh, principals)
 
     async def _beat(self) -> None:
         """Tell all pages the news once a second, until there are no pages."""

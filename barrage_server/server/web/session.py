@@ -1,4 +1,4 @@
-"""The protocol state of one page: which messages are valid, and what is open.
+"""The protocol state of one page: its open streams, and the valid messages.
 
 Pure.
 """

@@ -37,7 +37,7 @@ def tls_context(chain: bytes, key: bytes, client_roots: bytes | None = None) -> 
 def load_identity(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
     """Present a certificate to new connections of ``context``.
 
-    Raises what :func:`tls_context` does.
+    Raises the errors of :func:`tls_context`.
     """
     # The ssl module reads certificates from files only. The key's file is readable by its owner only, and deleted soon.
     with tempfile.TemporaryDirectory(prefix="barrage-tls-") as folder:

@@ -70,7 +70,7 @@ def run(body: Callable[[RawDownload, Client, Streams], Awaitable[None]]) -> None
 
     async def main() -> None:
         client = Client()
-        state: Any = SimpleNamespace(server_state=server_state, run=asyncio.to_thread)
+        state: Any = SimpleNamespace(server_state=server_state, workers=SimpleNamespace(run=asyncio.to_thread))
         session: Any = SimpleNamespace(principal=Principal("me"))
         await asyncio.wait_for(body(RawDownload(state, client, session, table, SCHEMA), client, streams), 60)
         assert not streams.open()
