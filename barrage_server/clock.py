@@ -80,7 +80,10 @@ def make_time_table(
 
 
 def bytes_at_start(period: int | str, start_time: int | str | None, blink_table: bool, least: int) -> int:
-    """The bytes of a time table's first rows. Raises what :func:`time_table` does."""
+    """The bytes of a time table's first rows.
+
+    Raises the errors of :func:`time_table`.
+    """
     _, _, rows = _beginning(period, start_time, blink_table, least, time.time_ns())
     return 0 if blink_table else _ROW_BYTES * max(rows, 0)
 

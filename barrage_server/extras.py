@@ -25,7 +25,7 @@ def missing_extra(doing: str, extra: str, error: ImportError) -> DependencyError
     missing module may be ``google``), and the command that installs them.
 
     Args:
-        doing: what needs the packages, up to the verb: ``"Publishing from Spark needs"``.
+        doing: the purpose of the packages, up to the verb: ``"Publishing from Spark needs"``.
         extra: name of the extra in ``pyproject.toml``.
         error: the error of the import.
     """

@@ -164,7 +164,7 @@ def choose_allocators() -> None:
     Variables of the environment take precedence: ``ARROW_DEFAULT_MEMORY_POOL``, and glibc's for ``malloc``.
 
     - mimalloc, Arrow's default, keeps memory that another thread freed until the allocating thread allocates again. A
-      thread that waits for a client does not allocate, and gRPC frees on its own threads what it has sent.
+      thread that waits for a client does not allocate, and gRPC frees sent messages on its own threads.
     - glibc returns freed memory beyond a bound that depends on earlier arrays. In some processes each cycle of a large
       table then writes to fresh memory, which takes up to a fifth of its time.
     """

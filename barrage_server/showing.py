@@ -10,7 +10,7 @@ from barrage_server.errors import UnsupportedOperationError
 __all__ = ["Shower", "show_with", "shown_in_notebook"]
 
 Shower: TypeAlias = Callable[..., Any]
-"""Takes what is shown and the options of its widget; returns the widget."""
+"""Returns the widget of a table or plan, with the given options."""
 
 
 def _nothing(_shown: Any, **_options: Any) -> Any:

@@ -50,7 +50,7 @@ class OwnForm:
     """The form of a type that is neither a dataclass nor one of JSON: a string.
 
     Attributes:
-        text: what the string is, for the text of an error.
+        text: a description of the string, for the text of an error.
         write: makes the string.
         read: reads it; the second argument is the place, as the beginning of the text of an error.
 
@@ -71,7 +71,7 @@ class _Form:
         items: the type of the items of a list; None: no list.
         classes: dataclasses by their kind.
         own: a type with a form of its own; None: none.
-        notes: what ``Annotated`` adds.
+        notes: the notes of ``Annotated``.
 
     """
 
@@ -93,7 +93,7 @@ _WORDS: Final = {
 
 
 def _parts(kind: Any) -> tuple[list[Any], tuple[Any, ...]]:
-    """The types that a type is a union of, and what ``Annotated`` adds to them."""
+    """The members of a union, and the notes of ``Annotated``."""
     if get_origin(kind) is Annotated:
         inner, *notes = get_args(kind)
         parts, others = _parts(inner)
@@ -206,7 +206,7 @@ class TypedJson:
         return self._scalar(value, form, place, is_hidden=False)
 
     def written_fields(self, value: Any, place: str, depth: int = 0) -> dict[str, Any]:
-        """The fields of a dataclass as JSON values. Raises what :meth:`write` does."""
+        """The fields of a dataclass as JSON values. Raises the errors of :meth:`write`."""
         found = {}
         for name, (entry, kind) in fields_of(type(value)).items():
             given = getattr(value, name)
@@ -220,7 +220,7 @@ class TypedJson:
         Args:
             value: of JSON.
             kind: the type.
-            place: where the value stands, for the text of an error.
+            place: the place of the value, for the text of an error.
             depth: how many lists and objects it is within.
             is_hidden: whether no error shows the value.
 
@@ -265,7 +265,7 @@ class TypedJson:
         """The dataclass ``kind`` with the fields of an object.
 
         ``others``: fields that the object may have besides. ``refuse_others``: whether further fields are refused, and
-        not ignored. Raises what :meth:`read` does.
+        not ignored. Raises the errors of :meth:`read`.
         """
         known = fields_of(kind)
         if refuse_others and (more := value.keys() - known.keys()) and not more.issubset(others):
@@ -341,7 +341,7 @@ class TypedJson:
         return self.empty_texts or MAY_BE_EMPTY in form.notes
 
     def _text(self, form: _Form) -> str:
-        """What fits, for the text of an error."""
+        """The allowed values, for the text of an error."""
         words = [word for kind, word in _WORDS.items() if kind in form.scalars and kind is not types.NoneType]
         if str in form.scalars and not self._takes_empty(form):
             words[0] = "a string that is not empty"

@@ -133,7 +133,7 @@ def _described(info: TableInfo) -> dict[str, object]:
 
 
 def print_versions() -> None:
-    """Print this program's version, Python's, and those of its main libraries."""
+    """Print the versions of this program, of Python, and of the main libraries."""
     lines = [
         f"barrage-server {bs.__version__}",
         f"Python {platform.python_version()} ({platform.system()} {platform.machine()})",

@@ -51,7 +51,7 @@ _OPPOSITES: Final = {
 
 
 def conditions_of(messages: Iterable[proto.Condition]) -> tuple[Condition, ...]:
-    """Conditions that must all hold. Raises what :func:`condition_of` does."""
+    """Conditions that must all hold. Raises the errors of :func:`condition_of`."""
     return tuple(map(condition_of, messages))
 
 

@@ -4,7 +4,7 @@
 
     from barrage_server.demo import DemoOptions, run
 
-    code = run(DemoOptions(seconds=30))      # 0: the tables are what a batch job makes of the same input
+    code = run(DemoOptions(seconds=30))      # 0: the tables equal those of a batch job
 
 This process has the server, a subscriber per table, and the screen. Another process has Spark, with four streaming
 queries that read the flights from a folder and publish. The replay puts files into that folder. From the flights the

@@ -1,1 +1,4 @@
-"""What both ends of a Flight connection share: errors, staging, retries, sockets."""
+"""The shared code of both ends of a Flight connection.
+
+It has errors, staging, retries and sockets.
+"""

@@ -1,7 +1,7 @@
 """A filter of new connections by address, in the operating system. Linux only.
 
-gRPC accepts every connection, and reads what has come over it, before the process can shut it. A classic socket filter
-on the listening sockets drops the packets that would open a connection. Connections that are open stay as they are.
+gRPC accepts every connection, and reads its first bytes, before the process can shut it. A classic socket filter on the
+listening sockets drops the packets that would open a connection. Open connections are not affected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MOST_ADDRESSES", "AddressFilter"]
 MOST_ADDRESSES: Final = 400
 """Most addresses of one filter: its program has fewer than the 4,096 instructions that the system takes."""
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27
-# <linux/filter.h>: load a byte or a word, shift, jump, return; offsets from here on are those of the network's header
+# <linux/filter.h>: load a byte or a word, shift, jump, return; offsets from _NETWORK count from the network's header
 _LOAD_BYTE, _LOAD, _SHIFT_RIGHT, _JUMP, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x20, 0x74, 0x05, 0x15, 0x06
 _NETWORK: Final = 0xFFF00000
 _SOURCE_4, _SOURCE_6 = _NETWORK + 12, _NETWORK + 8
@@ -102,7 +102,7 @@ def _program(networks: Iterable[Network]) -> bytes:
         _step(_LOAD_BYTE, _NETWORK),
         _step(_SHIFT_RIGHT, 4),  # the version
         _step(_JUMP_IF_EQUAL, 6, 0, 1),
-        _step(_JUMP, len(fourth) + 2),  # to those of IPv6
+        _step(_JUMP, len(fourth) + 2),  # to the steps for IPv6
         _step(_LOAD, _SOURCE_4),
         *fourth,
         _step(_RETURN, _TAKE),

@@ -86,7 +86,7 @@ class Relay:
         return len(self._links)
 
     def receive(self, message: object) -> None:
-        """Take a message of the browser; one that is none is dropped."""
+        """Handle a message of the browser; an invalid one is dropped."""
         if not isinstance(message, Mapping):
             return
         kind, name, text = message.get("kind"), message.get("link"), message.get("text")
@@ -231,7 +231,7 @@ class _Link:
                     text = self._waiting.popleft()
                 try:
                     end.send(text)
-                except BarrageError as error:  # the thread that reads tells of it
+                except BarrageError as error:  # the reading thread reports the end
                     logger.debug("a display of a widget has ended: %s", error)
         finally:
             end.cancel()

@@ -1,4 +1,4 @@
-"""Blink tables that follow those of other servers."""
+"""Blink tables that follow blink tables of other servers."""
 
 from __future__ import annotations
 

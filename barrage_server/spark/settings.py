@@ -303,7 +303,7 @@ def parse_retry_seconds(seconds: float | str | None) -> float:
 
 
 def parse_token(token: str | None) -> str | None:
-    """The token to log in with: ``token``, or that of ``BARRAGE_TOKEN``.
+    """The token to log in with: ``token``, or else ``BARRAGE_TOKEN``.
 
     Raises:
         InvalidRequestError: ``token`` is blank.

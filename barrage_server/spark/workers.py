@@ -57,7 +57,7 @@ class Workers:
         return _found[application]
 
     def found_lacking(self, reason: str) -> None:
-        """Note that another worker than the one that was asked lacks the package."""
+        """Note that a worker lacks the package, although the asked one has it."""
         if is_classic(self._spark):
             _found[self._application] = reason
         _log.warning("%s Meanwhile batches go through the driver.", self.text(reason))
