@@ -34,10 +34,7 @@ _FOREVER: Final = 1e9  # seconds; the waiting functions of Python have limits no
 
 
 def shown(value: object) -> str:
-    """Show ``value`` in the text of an error, shortened.
-
-    Its class stands for a value whose ``repr`` has several lines, such as a data frame.
-    """
+    """Show ``value`` in a text of an error: its ``repr``, cut, or its class."""
     name = type(value).__name__
     words = f"an {name}" if name[:1] in "AEIOU" else f"a {name}"
     with suppress(Exception):  # the repr of a caller's object may raise

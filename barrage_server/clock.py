@@ -62,10 +62,7 @@ def time_table(
 def make_time_table(
     period: int | str, start_time: int | str | None, blink_table: bool, graph: UpdateGraph, least: int = LEAST_PERIOD
 ) -> Table:
-    """Make a time table whose period is at least ``least`` nanoseconds.
-
-    Arguments and errors are those of :func:`time_table`.
-    """
+    """Make a time table as :func:`time_table` does, with a least period."""
     now = time.time_ns()
     start, every, rows = _beginning(period, start_time, blink_table, least, now)
     kind = BlinkTimeTable if blink_table else TimeTable
@@ -80,10 +77,7 @@ def make_time_table(
 
 
 def bytes_at_start(period: int | str, start_time: int | str | None, blink_table: bool, least: int) -> int:
-    """The bytes of a time table's first rows.
-
-    Raises the errors of :func:`time_table`.
-    """
+    """The bytes of a time table's first rows, with errors as :func:`time_table`."""
     _, _, rows = _beginning(period, start_time, blink_table, least, time.time_ns())
     return 0 if blink_table else _ROW_BYTES * max(rows, 0)
 

@@ -145,10 +145,7 @@ class ForbiddenError(BarrageError):
 
 
 class LimitError(BarrageError):
-    """A limit of this server was reached.
-
-    Trying later or asking for less may succeed.
-    """
+    """A limit of this server was reached; trying later or with less may succeed."""
 
     code = "RESOURCE_EXHAUSTED"
 
@@ -176,24 +173,15 @@ class PublishError(BarrageError):
 
 
 class FencedError(PublishError):
-    """The publisher's name belongs to another epoch or user.
-
-    Nothing is committed.
-    """
+    """The publisher's name belongs to another epoch or user; nothing is committed."""
 
 
 class LostBatchesError(PublishError):
-    """Batches between the last committed one and this one are missing.
-
-    Nothing is committed.
-    """
+    """Batches before this one are missing on the server; nothing is committed."""
 
 
 class ReadOnlyError(BarrageError):
-    """The data directory cannot be written, so tables cannot be changed.
-
-    Reading works.
-    """
+    """The data directory cannot be written, so tables can only be read."""
 
     code = "FAILED_PRECONDITION"
 
@@ -221,10 +209,7 @@ class DependencyError(BarrageError):
 
 
 class InternalError(BarrageError):
-    """A fault of this software.
-
-    The text has an id, under which the server's log has the details.
-    """
+    """A fault of this software, with an id of the server's log in its text."""
 
     code = "INTERNAL"
 

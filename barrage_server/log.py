@@ -185,10 +185,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line of text per record, with its request id at the end, in brackets.
-
-    The lines of a traceback follow, indented.
-    """
+    """One line per record, its request id at the end, and its traceback indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as one line, and the lines of its traceback."""
@@ -207,10 +204,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _trace(record: logging.LogRecord) -> str:
-    """The indented lines of a record's traceback; empty without one.
-
-    They are indented so that none looks like a record.
-    """
+    """The indented lines of a record's traceback, so that none looks like a record."""
     if record.exc_text:
         text = record.exc_text
     elif record.exc_info and record.exc_info[1] is not None:
@@ -226,10 +220,7 @@ def _indented(text: str) -> str:
 
 
 class _OneLine(logging.Filter):
-    """Escapes records before any handler sees them, and adds their facts.
-
-    The handlers may be those of a program that embeds this package.
-    """
+    """Escapes records, and adds their facts, before any handler sees them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         facts = call_facts()

@@ -103,28 +103,19 @@ _registry = _Registry()
 
 
 def end_with_process(thing: Endable, order: Ending) -> None:
-    """Close ``thing`` when the interpreter ends, unless it was freed before.
-
-    Closing twice must be safe.
-    """
+    """Close ``thing`` when the interpreter ends. Closing twice must be safe."""
     with _registry.lock:
         _registry.open[order].add(thing)
 
 
 def wake_at_end(thing: Waiting) -> None:
-    """Call ``thing.wake()`` when the main thread has ended.
-
-    The interpreter waits for other threads after that.
-    """
+    """Call ``thing.wake()`` when the main thread ends, before others are awaited."""
     with _registry.lock:
         _registry.waiting.add(thing)
 
 
 def leave_to_parent(thing: object) -> None:
-    """Never free ``thing`` in a forked child.
-
-    It is an object with threads, such as a Flight server.
-    """
+    """Never free ``thing``, which has threads, in a forked child."""
     with _registry.lock:
         _registry.threaded.add(thing)
 
@@ -182,10 +173,7 @@ def choose_allocators() -> None:
 
 
 class _Mallinfo(ctypes.Structure):
-    """The result of glibc's ``mallinfo2``.
-
-    ``free`` is its ``fordblks``: the bytes of free blocks in all arenas.
-    """
+    """The result of glibc's ``mallinfo2``; ``free`` is its ``fordblks``."""
 
     _fields_: ClassVar = [("before", ctypes.c_size_t * 8), ("free", ctypes.c_size_t), ("after", ctypes.c_size_t)]
 
@@ -229,10 +217,7 @@ def raise_descriptor_limit() -> int:
 
 
 def most_connections(wanted: int) -> int:
-    """The connections that one port may take, at most ``wanted``.
-
-    Some descriptors stay free for other uses.
-    """
+    """The connections for one port, at most ``wanted``; some descriptors stay free."""
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -284,10 +284,7 @@ class TypedJson:
     def refuse_others(
         self, value: Mapping[str, Any], allowed: Collection[str], place: str, known: Collection[str] | None = None
     ) -> None:
-        """Refuse a field that is not ``allowed``: a misspelt option would have no effect.
-
-        The text suggests names of ``known``.
-        """
+        """Refuse a field that is not ``allowed``, with a suggestion from ``known``."""
         for name in value:
             if name not in allowed:
                 told = nearest(name, allowed if known is None else known)

@@ -441,10 +441,7 @@ def drop(
 
 @app.command()
 def stats(uri: Uri, json: Json = False, token: Token = None, tls_root_certs: TlsRootCerts = None) -> None:
-    """Show the statistics of a server.
-
-    They list tables, subscribers and their lag, and staged batches.
-    """
+    """Show the statistics of a server: tables, subscribers, staged batches."""
     from barrage_server.cli.stats import show_statistics
 
     show_statistics(_address(uri, token, tls_root_certs), as_json=json)

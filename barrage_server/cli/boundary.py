@@ -43,10 +43,7 @@ _UsageError: Final = typer.BadParameter.__base__
 
 
 class Terminated(BaseException):
-    """SIGTERM was received.
-
-    As with KeyboardInterrupt, handlers of errors must not catch it.
-    """
+    """SIGTERM was received. Handlers of errors must not catch it."""
 
 
 def run(args: Sequence[str]) -> int:

@@ -18,10 +18,7 @@ _COMMON: Final = 10
 
 
 def cell_text(value: object) -> str:
-    """The text of one value, cut if it is long.
-
-    Numbers have all their digits, and times no zeros at the end.
-    """
+    """The text of one value, with all digits of a number, cut if it is long."""
     return _cut(_whole_text(value))
 
 
@@ -76,10 +73,7 @@ def _first_difference(before: str, after: str) -> int:
 
 
 def row_texts(arrays: Sequence[pa.Array]) -> list[tuple[str, ...]]:
-    """The rows of some columns as texts.
-
-    Values are converted one by one, so this is for few rows.
-    """
+    """The rows of some columns as texts. Values are converted one by one."""
     return list(zip(*([cell_text(_plain(cell)) for cell in array] for array in arrays), strict=True))
 
 

@@ -143,10 +143,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
 
 
 def web_port(settings: ServeSettings) -> int | None:
-    """The port of the page; ``None`` without a page.
-
-    There is none when it was left out, or when the default port is in use.
-    """
+    """The port of the page; ``None`` when it is left out, or its port is in use."""
     if not settings.web:
         if settings.web_port is not None:
             raise UsageError("--no-web leaves the page out, and --web-port is its port: leave one of them out.")
@@ -178,10 +175,7 @@ def page_link(server: bs.Server, settings: ServeSettings) -> str | None:
 
 
 def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, Any]) -> None:
-    """Read credentials, roles and certificates again.
-
-    An error is logged, and changes nothing.
-    """
+    """Read credentials, roles and certificates again; an error changes nothing."""
     try:
         settings = load_settings(config, flags)
         server.reload(
@@ -197,10 +191,7 @@ def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, An
 def _closing(
     server: bs.Server, stop_seconds: float
 ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]:
-    """An exit callback that closes the server.
-
-    It closes at once after Ctrl-C, else with the grace that the time for stopping allows.
-    """
+    """An exit callback that closes the server, at once after Ctrl-C."""
 
     def close(kind: type[BaseException] | None, _error: object, _trace: object) -> None:
         at_once = kind is not None and issubclass(kind, KeyboardInterrupt)

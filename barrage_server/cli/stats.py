@@ -98,10 +98,7 @@ def _rows(found: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _commits(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The last batch of each publisher that may commit again.
-
-    Single writes are left out.
-    """
+    """The last batch of each publisher, without single writes."""
     entries = found.get("commits")
     listed = entries if isinstance(entries, list) else []
     rows = [dict(zip(_COMMITS, entry, strict=False)) for entry in listed if isinstance(entry, list)]

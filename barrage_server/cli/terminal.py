@@ -92,10 +92,7 @@ class Terminal:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show the view while the ``with`` body runs, or until a key ends it.
-
-        Raises the error of drawing, if any.
-        """
+        """Show the view during the body. Raises the error of drawing, if any."""
         thread = threading.Thread(target=self._run, name="barrage-terminal", daemon=True)
         thread.start()
         try:

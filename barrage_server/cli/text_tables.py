@@ -53,10 +53,7 @@ def read_csv(source: BinaryIO, schema: pa.Schema | None) -> pa.RecordBatchReader
 
 
 def write_csv(table: pa.Table, sink: BinaryIO) -> None:
-    """Write ``table`` as CSV with a header line.
-
-    Cells of nested types hold JSON, binary cells base64.
-    """
+    """Write ``table`` as CSV with a header line; nested cells are JSON."""
     columns = [_to_csv(column) for column in table.columns]
     csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), sink)
 
@@ -128,10 +125,7 @@ def _open_csv(source: BinaryIO, options: csv.ConvertOptions | None, schema: pa.S
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
-    """The type to parse cells as.
-
-    Types that Arrow cannot parse are read as text first.
-    """
+    """The type to parse cells as: text for types that Arrow cannot parse."""
     if types.is_dictionary(kind):
         return _csv_type(kind.value_type)
     if types.is_float16(kind):
@@ -184,10 +178,7 @@ def _to_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
 
 
 def _fields_of_json(text: bytes, schema: pa.Schema) -> pa.Schema:
-    """The columns of ``schema`` that the text names.
-
-    Others are omitted, since they are not null but absent.
-    """
+    """The columns of ``schema`` that the text names; others are absent, not null."""
     return pa.schema([field for field in schema if any(name in text for name in _spellings(field.name))])
 
 

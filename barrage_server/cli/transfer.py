@@ -39,10 +39,7 @@ def save_snapshot(
     reverse: bool,
     columns: Sequence[str] | None,
 ) -> None:
-    """Write the present content of ``table``, or its viewport, to ``output``.
-
-    ``output`` is a file, or ``-`` for standard output.
-    """
+    """Write the content of ``table``, or its viewport, to a file or to ``-``."""
     checked_target(output, written_as)
     started = time.monotonic()
     with address.connect() as client:
@@ -67,10 +64,7 @@ def publish_file(
     kind: str | None,
     capacity: int | None,
 ) -> None:
-    """Publish all rows of ``file`` to ``table`` in one cycle.
-
-    ``-`` is standard input. A terminal shows the progress.
-    """
+    """Publish all rows of a file, or of ``-``, to ``table`` in one cycle."""
     console = Console(stderr=True, highlight=False)
     started = time.monotonic()
     sent = 0

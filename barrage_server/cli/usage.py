@@ -11,18 +11,12 @@ __all__ = ["UsageError", "usage"]
 
 
 class UsageError(InvalidRequestError):
-    """The command line or the settings are wrong. The exit code is 2.
-
-    Nothing was done.
-    """
+    """The command line or the settings are wrong; nothing was done. Exit code 2."""
 
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """Turn an InvalidRequestError of the ``with`` body into a UsageError.
-
-    The body must only check arguments.
-    """
+    """Turn an InvalidRequestError of a check in the body into a UsageError."""
     try:
         yield
     except UsageError:

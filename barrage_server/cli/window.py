@@ -35,10 +35,7 @@ class Scroll:
         return max(0, min(self.bounds.stop, table_size) - self.bounds.start)
 
     def positions(self, page: int) -> range:
-        """The positions on a screen with ``page`` rows.
-
-        They count from the end when :attr:`reverse` is set.
-        """
+        """The positions on a screen with ``page`` rows, counted as :attr:`reverse` says."""
         base = 0 if self.bounds is None else self.bounds.start
         stop = base + self.top + page
         return range(base + self.top, stop if self.bounds is None else min(stop, self.bounds.stop))
@@ -83,10 +80,7 @@ class ColumnLayout:
     available: int
 
     def shown(self, first: int) -> list[int]:
-        """The numbers of the columns to show, in order.
-
-        They are the keys, and the other columns that fit from ``first`` on.
-        """
+        """The numbers of the columns to show: keys, and others that fit from ``first``."""
         widths = self.widths
         pinned = [number for number in range(min(first, len(widths))) if number in self.keys]
         if sum(widths[number] + GAP for number in pinned) > self.available // 2:
@@ -107,10 +101,7 @@ class ColumnLayout:
         return first
 
     def after(self, first: int) -> int:
-        """The target of a step to the right.
-
-        It is the next column with another view, or ``first`` when the last column is shown.
-        """
+        """The target of a step to the right: the next column with another view."""
         return first if self._shows_last(first) else self._stepped(first, 1)
 
     def before(self, first: int) -> int:

@@ -69,10 +69,7 @@ def aggregation_of(message: proto.Aggregation) -> Aggregation:
 
 
 def specified(spec: proto.AggSpec) -> Aggregation:
-    """Read an aggregation without columns.
-
-    Raises the errors of :func:`aggregation_of`.
-    """
+    """Read an aggregation without columns, with errors as :func:`aggregation_of`."""
     kind = spec.WhichOneof("type")
     if kind is None:
         raise InvalidRequestError("The specification of an aggregation is empty.")
@@ -106,10 +103,7 @@ def specified(spec: proto.AggSpec) -> Aggregation:
 
 
 def combined_of(message: proto.ComboAggregateRequest.Aggregate) -> Aggregation:
-    """Read an aggregation of the older call.
-
-    Raises the errors of :func:`aggregation_of`.
-    """
+    """Read an aggregation of the older call, with errors as :func:`aggregation_of`."""
     columns = tuple(message.match_pairs)
     if message.type in _COMBINED:
         return replace(_COMBINED[message.type](), columns=columns)
@@ -151,10 +145,7 @@ def aggregation_message(aggregation: Aggregation) -> proto.Aggregation:
 
 
 def spec_message(aggregation: Aggregation) -> proto.AggSpec:
-    """Write the message of an aggregation without its columns.
-
-    Raises the errors of :func:`aggregation_message`.
-    """
+    """Write the message of an aggregation without its columns."""
     function, spec = aggregation.function, proto.AggSpec()
     if function in _PLAIN:
         getattr(spec, function).SetInParent()

@@ -96,10 +96,7 @@ def condition_of(message: proto.Condition) -> Condition:
 
 
 def _inverted(condition: Condition) -> Condition:
-    """The opposite of a condition, as a Deephaven server has it.
-
-    The opposite of ``<`` is ``>=``, and NaN meets neither.
-    """
+    """The opposite of a condition; that of ``<`` is ``>=``, and NaN meets neither."""
     match condition:
         case All(conditions):
             return AnyOf(tuple(map(_inverted, conditions)))

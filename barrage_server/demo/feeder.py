@@ -22,10 +22,7 @@ _SECONDS_PER_FILE: Final = 1.0
 
 
 def rows_per_file(total: int, rate: float | None) -> int:
-    """Rows of one file: about two weeks of flights, or fewer.
-
-    Fewer rows keep a short or slow replay smooth.
-    """
+    """Rows of one file: two weeks of flights, or fewer in a short or slow replay."""
     rows = min(_LARGEST, total / _FILES, _LARGEST if rate is None else rate * _SECONDS_PER_FILE)
     return max(_SMALLEST, int(rows))
 

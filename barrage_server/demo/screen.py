@@ -182,10 +182,7 @@ def day_of(micros: int | None) -> str:
 
 
 def frame(scene: Scene, width: int, height: int) -> RenderableType:
-    """The frame for a terminal of ``width`` columns and ``height`` lines.
-
-    Tables that do not fit are left out, and counted.
-    """
+    """The frame for a terminal; tables that do not fit are left out, and counted."""
     percent = 100 * scene.replayed / max(scene.total, 1)
     title = Text.assemble(
         (day_of(scene.until), "bold"),
@@ -212,10 +209,7 @@ def frame(scene: Scene, width: int, height: int) -> RenderableType:
 
 
 def program() -> str:
-    """The command that calls this program from the user's folder.
-
-    It is the program's name, if that is on the path.
-    """
+    """The command that calls this program from the user's folder."""
     name = "barrage-server"
     beside = Path(sys.executable).with_name(name)
     found = shutil.which(name)

@@ -79,10 +79,7 @@ class SparkProcess:
                 report = self._reports.get_nowait()
 
     def finish(self) -> None:
-        """Tell Spark that no more input comes.
-
-        It processes the remaining files, and computes the tables as a batch.
-        """
+        """Let Spark process the remaining files, and compute the tables as a batch."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(b"finish\n")
@@ -120,10 +117,7 @@ class SparkProcess:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The environment of the process, with temporary files in ``folder``.
-
-    This package is found even when it runs from a checkout.
-    """
+    """The environment of the process, in which this package is always found."""
     env = os.environ | {"TMPDIR": str(folder)}
     try:
         importlib.metadata.distribution("barrage-server")

@@ -171,10 +171,7 @@ def tagged_text(error: BarrageError) -> str:
 
 
 def to_flight(error: BarrageError) -> Exception:
-    """The exception that a ``pyarrow.flight`` server raises for ``error``.
-
-    It has the text and the class, and no traceback.
-    """
+    """The exception to raise in Flight for ``error``, with its text and class."""
     text = tagged_text(error)
     if isinstance(error, errors.NotFoundError):
         return NotFound(text)
@@ -209,10 +206,7 @@ def from_flight(error: BaseException) -> BarrageError:
 
 
 def from_status(status: str, text: str) -> BarrageError:
-    """The error of this package for the gRPC status that a server answered with.
-
-    ``status``: its name. ``text``: its details.
-    """
+    """The error of this package for a gRPC status with that name and text."""
     return (
         from_tagged(text)
         or _of_deephaven(text)
@@ -246,10 +240,7 @@ def is_told(error: BaseException) -> bool:
 
 
 def other_protocol(error: BarrageError, address: str) -> errors.InvalidRequestError | None:
-    """The error for an address of another kind of program, by gRPC's text.
-
-    None when the server may only be unreachable.
-    """
+    """The error for a program of another protocol; None if it may be unreachable."""
     text = str(error)
     for pattern, words in _OTHER_PROTOCOLS:
         if pattern.search(text):

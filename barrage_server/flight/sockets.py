@@ -48,10 +48,7 @@ def parse_peer(peer: str) -> Address | None:
 
 
 def peer_name(peer: str) -> str:
-    """A peer in the usual form: ``127.0.0.1:50000``, or ``[::1]:50000`` for IPv6.
-
-    gRPC writes ``ipv4:127.0.0.1:50000``.
-    """
+    """A peer in the usual form: ``127.0.0.1:50000``, or ``[::1]:50000`` for IPv6."""
     address = parse_peer(peer)
     if address is None:
         return urllib.parse.unquote(peer)
@@ -86,10 +83,7 @@ class PortScan:
         self._seen: dict[int, tuple[int, str | None]] = {}  # by descriptor: the inode, and the peer if connected
 
     def peers(self, ports: Collection[int], found: Callable[[socket.socket], object] = lambda _: None) -> set[str]:
-        """The connected peers, as of :func:`peer_name`.
-
-        ``found`` is called with the socket of each new one.
-        """
+        """The connected peers, as of :func:`peer_name`; ``found`` gets each new socket."""
         seen: dict[int, tuple[int, str | None]] = {}
         for number in _descriptors():
             try:
@@ -189,10 +183,7 @@ def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
 
 
 def _discard(connection: socket.socket) -> None:
-    """Throw away the received bytes of a shut connection.
-
-    Its owner would read them before the end.
-    """
+    """Throw away received bytes of a shut connection before its owner reads them."""
     with suppress(OSError):  # nothing is left
         while connection.recv_into(bytearray(_DISCARDED_BYTES), flags=socket.MSG_DONTWAIT):
             pass

@@ -105,10 +105,7 @@ def stage(
 
 @contextmanager
 def _reason_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
-    """Raise the server's reason when a write fails on a stream that it ended.
-
-    Closing the writer raises it.
-    """
+    """Raise the server's reason when a write fails on a stream that it ended."""
     try:
         yield
     except FLIGHT_ERRORS:
@@ -121,25 +118,16 @@ class CommitCalls(ABC):
 
     @abstractmethod
     def act(self, action: str, body: bytes, doing: str) -> bytes:
-        """Run an action, and return its first result.
-
-        ``doing``: the purpose, for error texts.
-        """
+        """Run an action for the purpose ``doing``, and return its first result."""
 
     def commit(self, request: CommitRequest) -> CommitResult:
-        """Make staged batches visible, once.
-
-        The answer for a repeated batch has ``duplicate`` set.
-        """
+        """Make staged batches visible; ``duplicate`` is set for a repeated batch."""
         names = ", ".join(repr(part.table) for part in request.parts)
         doing = f"commit batch {request.batch} to table {names}"
         return CommitResult.from_json(self.act(COMMIT_ACTION, request.to_json(), doing))
 
     def abort(self, tokens: Iterable[str]) -> int:
-        """Drop staged rows; returns the number of known tokens.
-
-        Unknown tokens, such as expired ones, are ignored.
-        """
+        """Drop the rows of known tokens; returns their number."""
         wanted = tuple(tokens)
         return self._abort(AbortRequest(wanted)) if wanted else 0
 

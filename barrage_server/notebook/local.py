@@ -203,10 +203,7 @@ class LocalLink:
         raise UnavailableError("The page is closed.")
 
     def cancel(self) -> None:
-        """End the session, without waiting. May be called repeatedly.
-
-        Threads that read or send return.
-        """
+        """End the session without waiting; threads that read or send return."""
         self._is_over = True
         with suppress(RuntimeError):  # the loop has ended with the last session
             self._host.service.loop.call_soon_threadsafe(self._channel.stop)

@@ -238,10 +238,7 @@ class _Link:
             end.close()
 
     def _look_idle(self) -> None:
-        """Check whether the browser has vanished, which is not told.
-
-        Called about once a second, since the server sends a beat.
-        """
+        """Check about once a second, with each beat, whether the browser has vanished."""
         if not self._asked and self._clock() - self._heard > _IDLE_SECONDS:
             self._asked = True
             self._settled(self._end_if_idle)

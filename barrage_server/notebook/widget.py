@@ -86,10 +86,7 @@ def _sender(widget: weakref.ref[TableWidget]) -> Callable[[dict[str, Any], list[
 
 
 def _settler() -> Callable[[Callable[[], object]], object]:
-    """Return a function that calls back when the kernel has received its messages.
-
-    Without an event loop it calls back at once.
-    """
+    """Return a function that calls back when the kernel had time for messages."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -18,10 +18,7 @@ _SORTED: Final = "SortedColumns"
 
 
 def forwarded(attributes: Mapping[str, object], columns: Sequence[str]) -> dict[str, object]:
-    """The attributes of an upstream table that hold for a copy with ``columns``.
-
-    The route is left out.
-    """
+    """The attributes of an upstream table, without the route, that hold for a copy."""
     kept = {name: value for name, value in attributes.items() if name not in _HISTORY and name != ROUTE}
     order = kept.get(_SORTED)  # such as "D=Descending"
     if order is not None and not {part.partition("=")[0] for part in str(order).split(",")} <= set(columns):
@@ -30,10 +27,7 @@ def forwarded(attributes: Mapping[str, object], columns: Sequence[str]) -> dict[
 
 
 def route_entry(server: str, table: str) -> str:
-    """The entry of a relay in the route.
-
-    ``server`` is a unique id of the relay.
-    """
+    """The entry of a relay in the route; ``server`` is its unique id."""
     return f"{server}/{quote(table, safe='')}"
 
 

@@ -144,10 +144,7 @@ class FollowedTable:
     # Closing.
 
     def close(self) -> None:
-        """Stop following, and drop the table. May be called repeatedly.
-
-        Subscribers of the table get an error.
-        """
+        """Stop following, and drop the table, whose subscribers get an error."""
         self.stop()
         self.join()
         with self._progress.changed:

@@ -119,10 +119,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def _addresses(host: str) -> set[_Address]:
-    """The addresses of a host name.
-
-    There are none for an unknown name, which connecting reports.
-    """
+    """The addresses of a host name; none for an unknown name."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError:

@@ -61,10 +61,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use (PEP 562).
-
-    A sink's settings need no Spark, and Java is searched late.
-    """
+    """Load a public name on first use (PEP 562): a sink's settings need no Spark."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -67,10 +67,7 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Cast a batch of Spark to ``schema``.
-
-    Nothing is copied where only names and zones differ.
-    """
+    """Cast a batch of Spark to ``schema``. Names and zones change without a copy."""
     return batch if batch.schema.equals(schema, check_metadata=True) else batch.cast(schema)
 
 

@@ -81,10 +81,7 @@ def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
 
 
 def plan_size(frame: DataFrame) -> int | None:
-    """Spark's estimate of the bytes of ``frame``; None without one.
-
-    The query is not run for it.
-    """
+    """Spark's estimate of the bytes of ``frame``, without running it; or None."""
     if not is_classic(frame.sparkSession):
         return None
     try:

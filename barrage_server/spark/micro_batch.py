@@ -38,10 +38,7 @@ Lasts = dict[str, int | None]
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of a micro-batch for one table.
-
-    ``settings`` name publisher and mode.
-    """
+    """The rows of a micro-batch for one table, with publisher and mode set."""
 
     frame: DataFrame
     settings: PublishSettings
@@ -221,10 +218,7 @@ class MicroBatch:
 
 
 def _typed(error: Exception) -> BarrageError | None:
-    """The error of this package whose text is within an error of Spark.
-
-    Only the text remains of an error that was raised in another process.
-    """
+    """The error of this package within the text of Spark's error, if any."""
     found = _TYPED.search(str(error))
     kind = getattr(errors, found[1], None) if found and found[1] in errors.__all__ else None
     return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, BarrageError) else None

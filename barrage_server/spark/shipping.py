@@ -69,10 +69,7 @@ def expected_size(plan_size: int | None, last: Shipped | None) -> int | None:
 
 
 def choose(ship: Ship, threshold: int, expected: int | None) -> Ship:
-    """Choose the path: the user's choice, or for ``auto`` one by expected size.
-
-    ``auto`` takes the driver up to ``threshold`` expected bytes.
-    """
+    """The path: the user's choice, or for ``auto`` the driver up to ``threshold``."""
     if ship is not Ship.AUTO:
         return ship
     return Ship.DRIVER if expected is not None and expected <= threshold else Ship.EXECUTORS

@@ -182,10 +182,7 @@ class BarrageSink:
         return {"settings": self.settings, "tables": self.tables, "_shipped": {}, "_committed": {}}
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Publish ``frame`` as batch ``batch_id``. Spark calls it once per micro-batch.
-
-        A batch that the server has already is not sent.
-        """
+        """Publish ``frame`` as batch ``batch_id``, once. Called by Spark."""
         spark = frame.sparkSession
         query = publisher_id(spark)
         policy = WaitPolicy(self.settings.uri, self.settings.retry_seconds, sleep_for(spark, query))

@@ -67,10 +67,7 @@ def register(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base class is untyped here
-    """The staged rows of one successful task attempt.
-
-    ``token`` is None for an empty partition.
-    """
+    """The staged rows of a successful task; ``token`` is None without rows."""
 
     publisher: str
     token: str | None = field(repr=False)
@@ -97,10 +94,7 @@ class BarrageDataSource(DataSource):  # type: ignore[misc]  # PySpark has no typ
         return "barrage"
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """The writer for ``df.write``.
-
-        Spark calls it on the driver, so that settings and types are checked before the job.
-        """
+        """The writer for ``df.write``, made on the driver, which checks the settings."""
         return BatchWriter(self.options, arrow_schema(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
@@ -109,10 +103,7 @@ class BarrageDataSource(DataSource):  # type: ignore[misc]  # PySpark has no typ
 
 
 class _Writer:
-    """The base of both writers: tasks stage, the driver commits.
-
-    It is pickled to the executors.
-    """
+    """The base of both writers, which are pickled to the executors."""
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         settings = PublishSettings.from_options(options)
@@ -125,10 +116,7 @@ class _Writer:
         self.schema = schema
 
     def connect(self, seconds: float) -> Publisher:
-        """The connection of this process, which waits at most ``seconds``.
-
-        It waits no longer than the settings say.
-        """
+        """The connection of this process, which waits ``seconds`` at most."""
         settings = self.settings
         connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
         return connection.with_policy(WaitPolicy(settings.uri, min(seconds, settings.retry_seconds)))
@@ -162,10 +150,7 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySpark has no types
-    """``df.write.format("barrage")``: each write is a batch of its own.
-
-    The options name the batch when a sink writes.
-    """
+    """``df.write.format("barrage")``: each write is one batch, or a sink's batch."""
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
@@ -198,10 +183,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySp
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # PySpark has no types
-    """``df.writeStream.format("barrage")``.
-
-    The publisher is the streaming query, and each batch one of its micro-batches.
-    """
+    """``df.writeStream.format("barrage")``: one batch per micro-batch."""
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         if str(options.get("mode", "")).lower() == "update":

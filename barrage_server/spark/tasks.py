@@ -31,10 +31,7 @@ __all__ = ["PartitionStager", "StagedPartition", "record_batch_messages", "stage
 
 @dataclass(frozen=True, slots=True)
 class StagedPartition:
-    """The staged rows of one successful task attempt.
-
-    ``token`` is None for an empty partition.
-    """
+    """The staged rows of a successful task; ``token`` is None without rows."""
 
     token: str | None = field(repr=False)
     rows: int
@@ -49,10 +46,7 @@ def stage_batches(
     batches: Iterator[pa.RecordBatch],
     epoch: str | None,
 ) -> StagedPartition:
-    """Stage the rows of one task attempt, which Spark is sending to this worker.
-
-    They go over the connection of this process.
-    """
+    """Stage the rows of one task over the connection of this process."""
     nbytes = 0
 
     def counted() -> Iterator[pa.RecordBatch]:
@@ -75,10 +69,7 @@ def stage_batches(
 
 @dataclass(frozen=True, slots=True)
 class PartitionStager:
-    """The function of each task. It is pickled to the executors.
-
-    ``settings`` must name the publisher.
-    """
+    """The function of each task, pickled with settings that name the publisher."""
 
     settings: PublishSettings
     schema: pa.Schema

@@ -73,10 +73,7 @@ class Workers:
 
 
 def missing_module(error: BaseException) -> DependencyError | None:
-    """The error for a job that failed because a worker lacks the package.
-
-    None when it failed for another reason.
-    """
+    """The error for a job whose worker lacks the package; None for other jobs."""
     found = _MISSING.search(str(error))
     return None if found is None else DependencyError(found[0])
 

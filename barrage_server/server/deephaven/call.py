@@ -125,10 +125,7 @@ class Call(ABC):
 
     @abstractmethod
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
-        """Send the response's headers, once, before the first message.
-
-        The first message sends empty headers when this was not called.
-        """
+        """Send the response's headers, once; else the first message sends empty ones."""
 
     @abstractmethod
     async def write(self, message: bytes) -> None:

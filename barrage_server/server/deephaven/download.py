@@ -94,20 +94,14 @@ class RawDownload(DownloadStream):
             self._sending.cancel()
 
     async def _settled(self) -> None:
-        """Return when nothing is being sent.
-
-        gRPC takes no status of a failed call while a message is sent.
-        """
+        """Return when nothing is being sent, because gRPC takes no status meanwhile."""
         if self._sending is not None:
             await asyncio.wait([self._sending])
             if not self._sending.cancelled():
                 self._sending.exception()  # marked as seen: another error is reported
 
     def _messages(self) -> Iterator[list[Any]]:
-        """The pieces of each message, at least of one.
-
-        Deephaven's clients require a batch of an empty table, too.
-        """
+        """The pieces of each message: an empty table has one, too, as clients require."""
         empty = True
         for batch in self.version.batches():
             for part in parts(batch):

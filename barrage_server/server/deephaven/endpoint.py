@@ -155,10 +155,7 @@ class DeephavenEndpoint:
         return self._state.sessions.export_count
 
     def close(self, grace: float) -> None:
-        """End all calls and threads, in bounded time.
-
-        Calls that do not end within ``grace`` seconds are cut.
-        """
+        """End all calls and threads; calls are cut after ``grace`` seconds."""
         if self._runner.is_stopped:
             return
         if self._state.console is not None:
@@ -177,10 +174,7 @@ class DeephavenEndpoint:
         self._runner.stop()
 
     def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
-        """Present another certificate to new connections.
-
-        The caller has checked that chain and key fit.
-        """
+        """Present another certificate, whose chain and key fit, to new connections."""
 
         async def replace() -> None:
             for front in self._fronts:

@@ -188,10 +188,7 @@ class RawExchange(BundledExchange[bytes]):
         self._given_out.set()
 
     def _end_if_answered(self) -> None:
-        """End the stream when the client has half-closed and has taken each answer.
-
-        A subscription continues.
-        """
+        """End the stream, unless it is a subscription, when all answers are taken."""
         if not self._half_closed or self.exchange_state.is_subscription:
             return
         if self.is_answered:
@@ -218,9 +215,6 @@ class RawExchange(BundledExchange[bytes]):
         return message.flight_data()
 
     def after_turn(self) -> None:
-        """End the stream if all is answered.
-
-        The event loop may have found the stream busy during the turn.
-        """
+        """End the stream if the event loop could not do so during the turn."""
         if self._half_closed:
             self.on_loop(self._end_if_answered)

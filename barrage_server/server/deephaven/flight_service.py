@@ -125,10 +125,7 @@ class FlightService:
         return session.token
 
     async def _payload(self, call: Call) -> bytes:
-        """Read the payload of a handshake without credentials in its headers.
-
-        The number of such reads, and the time of each, is limited.
-        """
+        """Read the payload of a handshake, within limits of number and time."""
         limits = self._state.server_state.limits
         if self._handshakes.locked():
             raise LimitError(

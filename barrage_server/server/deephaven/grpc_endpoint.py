@@ -289,10 +289,7 @@ def call_handler(
     strangers: StrangerCalls | None = None,
     **about: Any,
 ) -> Callable[..., Awaitable[None]]:
-    """The function that gRPC runs for each call of ``method``.
-
-    ``slow_client_seconds`` bounds each write.
-    """
+    """The function that gRPC runs for each call of ``method``."""
 
     async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         if strangers is not None and strangers.has_ended(peer_name(str(context.peer()))):

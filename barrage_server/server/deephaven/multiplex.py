@@ -95,10 +95,7 @@ class HalfClosed:
 
 @dataclass(frozen=True, slots=True)
 class StreamBroken:
-    """The client sent invalid or forbidden bytes on this stream.
-
-    Other streams are not affected.
-    """
+    """The client sent invalid bytes on this stream; others are not affected."""
 
     stream: int
     error: BarrageError
@@ -257,10 +254,7 @@ def trailers_frame(stream: int, status: Status) -> bytes:
 
 
 def _readable(text: str) -> str:
-    """Reduce ``text`` to characters that every version of the API shows.
-
-    These are printable ASCII, except ``:``, ``%`` and ``~``.
-    """
+    """Reduce ``text`` to printable ASCII except ``:``, ``%`` and ``~``."""
     plain = unicodedata.normalize("NFKD", text.replace(": ", " - ")).translate(_READABLE)
     kept = "".join(character for character in plain if not unicodedata.combining(character))
     return "".join(character if " " <= character < "~" else "?" for character in kept)

@@ -38,10 +38,7 @@ class ConfigService:
         }
 
     async def _authentication(self, call: Call, _session: Session) -> None:
-        """The available log-ins.
-
-        The request is empty, is not read, and needs no credentials.
-        """
+        """The available log-ins. The empty request is not read."""
         handlers = _ANONYMOUS if self._state.authentication.is_open else _PRE_SHARED
         values = {"AuthHandlers": proto.ConfigValue(string_value=handlers)}
         await call.write(proto.AuthenticationConstantsResponse(config_values=values).SerializeToString())

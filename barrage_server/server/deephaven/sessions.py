@@ -137,10 +137,7 @@ class Sessions:
         self._sessions[session.token] = session
 
     def find(self, token: str) -> Session | None:
-        """The session with that token, if it is valid; else ``None``.
-
-        Its time starts anew.
-        """
+        """Find a valid session by its token, and start its time anew; else ``None``."""
         session = self._sessions.get(token)
         if session is None:
             return None

@@ -230,10 +230,7 @@ class EndpointState:
         )
 
     def configuration(self) -> Mapping[str, proto.ConfigValue]:
-        """The configuration that clients get at log-in.
-
-        The names are deephaven-core's configuration constants.
-        """
+        """The configuration that clients get at log-in, by deephaven-core's names."""
         milliseconds = int(self.server_state.limits.session_seconds * 1000)
         values = {
             "http.session.durationMs": str(milliseconds),

@@ -117,10 +117,7 @@ class Socket:
             self._gone.set()
 
     async def say_goodbye(self) -> None:
-        """Tell the client to open no more calls, and return when it has disconnected.
-
-        It disconnects after its last call.
-        """
+        """Tell the client to open no more calls, and return when it has disconnected."""
         with contextlib.suppress(UnavailableError):
             await self.send(GO_AWAY)
         await self._gone.wait()

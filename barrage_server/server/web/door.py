@@ -85,10 +85,7 @@ class PageDoor:
         self._service.call(replace()).result()
 
     def close(self, grace: float) -> None:
-        """Stop listening, in bounded time.
-
-        Pages that do not leave within ``grace`` seconds are cut.
-        """
+        """Stop listening; pages are cut after ``grace`` seconds."""
         try:
             self._service.call(self._close(grace)).result(grace + _CLOSE_SECONDS)
         except concurrent.futures.TimeoutError:
@@ -201,10 +198,7 @@ class _PageFront(WebFront):
 
 
 def _page_socket() -> type[PageSocket]:
-    """The class that serves a page.
-
-    It is imported with the first page, so that a server starts sooner.
-    """
+    """The class that serves a page, imported with the first page."""
     from barrage_server.server.web.websocket import PageSocket
 
     return PageSocket

@@ -78,10 +78,7 @@ class PageFile:
 
 @cache
 def _files() -> dict[str, PageFile]:
-    """All files by their path in a URL.
-
-    The page itself is at the root alone.
-    """
+    """All files by their path in a URL; the page itself is at the root alone."""
     entries = resources.files("barrage_server.server.web").joinpath("static").iterdir()
     files = {entry.name: entry.read_bytes() for entry in entries}
     index, policy = _whole_page(files)

@@ -247,10 +247,7 @@ class WebFront(ABC):
         self._server = None
 
     def tidy(self, now: float) -> None:
-        """Cut connections that make no progress. To be called from time to time.
-
-        ``now``: the event loop's time.
-        """
+        """Cut connections without progress at the time ``now`` of the event loop."""
         limits = self._limits
         for connection, since in tuple(self._visitors.items()):
             socket = self._sockets.get(connection)
@@ -377,10 +374,7 @@ def peer_of(connection: ServerConnection) -> str:
 
 
 async def _one_address(host: str, port: int) -> str:
-    """The single address to listen on.
-
-    For port 0, each address of a host would get its own port.
-    """
+    """The address to listen on: for port 0, one of the host's addresses."""
     if port:
         return host
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)

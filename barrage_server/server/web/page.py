@@ -97,7 +97,7 @@ class Page:
     def end(self, error: BarrageError) -> None:
         """End the page and its streams.
 
-        The page may reconnect only to a server that is unavailable.
+        It may reconnect only when the server is unavailable.
         """
         self._streams.end(error)
         is_final = not isinstance(error, UnavailableError)
