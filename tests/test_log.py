@@ -145,6 +145,19 @@ def test_a_throttle_lets_a_burst_through_and_counts_the_rest() -> None:
     assert [throttle.admit() for _ in range(4)] == [1, 0, 0, None]
 
 
+def test_a_throttled_log_says_how_many_messages_it_has_suppressed(caplog: pytest.LogCaptureFixture) -> None:
+    """Messages below the logger's level take nothing of the burst."""
+    now = [0.0]
+    throttle, logger = Throttle(1, 0.5, lambda: now[0]), logging.getLogger("barrage_server.server")
+    with caplog.at_level(logging.WARNING, logger.name):
+        throttle.log(logger, logging.INFO, "not shown")
+        for number in range(3):
+            throttle.log(logger, logging.WARNING, "number %d", number)
+        now[0] = 2.0
+        throttle.log(logger, logging.WARNING, "number %d", 3)
+    assert caplog.messages == ["number 0", "number 3 (and 2 more, not shown)"]
+
+
 @pytest.mark.parametrize("endpoint", ["Flight", "Deephaven"])
 def test_refused_log_ins_are_warned_of_with_their_address_and_fill_no_disk(
     endpoint: str, log: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch

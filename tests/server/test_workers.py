@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -53,3 +54,22 @@ def test_what_a_call_has_worked_on_is_let_go(workers: Workers, fails: bool, is_a
     del future
     may_end.set()
     until(lambda: kept() is None, 10, "the end of what the call worked on")
+
+
+def test_work_learns_that_its_caller_was_cancelled(workers: Workers) -> None:
+    begun, seen = threading.Event(), threading.Event()
+
+    def work(is_gone: Callable[[], bool]) -> None:
+        begun.set()
+        until(is_gone)
+        seen.set()
+
+    async def main() -> None:
+        running = asyncio.ensure_future(workers.run_while_wanted(work))
+        assert await asyncio.to_thread(begun.wait, 30)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())
+    assert seen.wait(30)

@@ -149,7 +149,6 @@ class EndpointState:
     ) -> Table:
         """The table of a parsed ticket. Arguments and errors are as for :meth:`resolve`."""
         access, principal = self.server_state.access, session.principal
-        is_quick = not access.restricts
         match parsed:
             case ExportTicket(number):
                 table = await session.exports.resolve(number, awaiting)
@@ -167,11 +166,10 @@ class EndpointState:
                 if found is not None and access.rights(principal, name):
                     access.check(principal, name, *rights)
                     # the part that this caller may see, not the publisher's
-                    seen = (
-                        access.part(principal, found)
-                        if is_quick
-                        else await self.workers.run(access.part, principal, found)
-                    )
+                    if access.restricts:
+                        seen = await self.workers.run(access.part, principal, found)
+                    else:
+                        seen = access.part(principal, found)
                     if seen is not None:
                         return seen
                 raise NotFoundError(_NOTHING_SHARED)
