@@ -156,8 +156,8 @@ _allocators = _Allocators()
 def choose_allocators() -> None:
     """Have Arrow allocate with jemalloc, and numpy's allocator keep freed memory for the next arrays.
 
-    Variables of the environment take precedence: ``ARROW_DEFAULT_MEMORY_POOL``, and glibc's for ``malloc``. To be called
-    before threads are started: those that have an arena keep it.
+    Variables of the environment take precedence: ``ARROW_DEFAULT_MEMORY_POOL``, and glibc's for ``malloc``. To be
+    called before threads are started: those that have an arena keep it.
 
     - mimalloc, the default of Arrow, keeps what other threads free until the thread that allocated it allocates again.
       A thread that waits for a client does not, and gRPC frees what it has sent on threads of its own.
