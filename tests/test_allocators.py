@@ -55,6 +55,29 @@ print(return_memory(), before - resident())
 """
 
 
+ARENAS = """
+import ctypes
+import threading
+import numpy as np
+from barrage_server.process import choose_allocators
+
+choose_allocators()
+barrier = threading.Barrier(8)
+
+def allocate():
+    barrier.wait(30)
+    arrays = [np.ones(1 << 13) for _ in range(100)]  # of 64 kB each
+    barrier.wait(30)
+
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
 def run(**variables: str) -> tuple[str, int]:
     """The pool of Arrow, and the pages of memory that ten cycles, of 4,096 pages each, have written to first."""
     environment = {
@@ -96,3 +119,19 @@ def test_what_was_freed_between_used_blocks_is_returned(chosen: bool) -> None:
     returned, nbytes = found.stdout.split()
     assert returned == str(chosen)
     assert (int(nbytes) > 64 << 20) == chosen
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has arenas")
+@pytest.mark.parametrize(("variables", "most"), [({}, 2), ({"MALLOC_ARENA_MAX": "1"}, 1)], ids=["chosen", "variable"])
+def test_threads_share_two_arenas(variables: dict[str, str], most: int) -> None:
+    """Or as many as the environment says."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    found = subprocess.run(
+        [sys.executable, "-c", ARENAS],
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert 1 <= sum(line.startswith("Arena ") for line in found.stderr.splitlines()) <= most

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from barrage_server.engine.memory import zeros
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.sorting import sort_with_positions
 
@@ -85,9 +86,9 @@ class DenseEntry:
     def __init__(self, entry: UndoEntry, first: int, size: int) -> None:
         self.column, self.epoch = entry.column, entry.epoch
         self.first = first
-        self.data: CellArray = np.empty(size, entry.data.dtype)
+        self.data: CellArray = zeros(size, entry.data.dtype)  # one that is freed leaves no gap between small arrays
         self.valid: BoolArray | None = None
-        self.known: BoolArray = np.zeros(size, np.bool_)
+        self.known: BoolArray = zeros(size, np.bool_)
         self.count = 0
         self.absorb(entry)
 
