@@ -27,18 +27,18 @@ Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
 def union(one: Part, two: Part) -> Part:
-    """Give the keys of either. A part that has all keys is shared, here and below."""
-    return FULL if one is FULL or two is FULL else one | two
+    """Give the keys of either. A part that has all keys is shared, here and below; so is one that both sets share."""
+    return one if one is two else FULL if one is FULL or two is FULL else one | two
 
 
 def intersection(one: Part, two: Part) -> Part:
     """Give the keys of both."""
-    return two if one is FULL else one if two is FULL else one & two
+    return two if one is FULL or one is two else one if two is FULL else one & two
 
 
 def difference(one: Part, two: Part) -> Part:
     """Give the keys of the first that the second lacks."""
-    return BitMap() if two is FULL else one - two
+    return BitMap() if two is FULL or one is two else one - two
 
 
 def search(listed: Lows, wanted: Keys) -> Integers:

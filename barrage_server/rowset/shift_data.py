@@ -212,12 +212,12 @@ class RowSetShiftData:
         """Give the keys after the shift of rows that have the keys ``rows`` before it.
 
         RowSetError when two rows would come to lie on one key, or rows would change their order. Costs follow the
-        ranges of the rows and the shifts.
+        shifts and the rows that they move; of rows without segments, all their ranges.
         """
         if not self.size or not rows.size:
             return rows
-        if rows._segments() is not None and self.size <= _BY_PIECE:
-            return self._apply_by_piece(rows)
+        if rows._segments() is not None:
+            return self._apply_by_piece(rows) if self.size <= _BY_PIECE else self._apply_beside(rows)
         starts, ends, deltas = self._cut(rows)
         starts, ends = starts + deltas, ends + deltas
         if (starts[1:] <= ends[:-1]).any():
@@ -235,6 +235,20 @@ class RowSetShiftData:
                     raise RowSetError("these shifts would put two rows on one key, or change their order")
                 parts.append(part.shift(delta))
         return RowSet.union_all(parts)
+
+    def _apply_beside(self, rows: RowSet) -> RowSet:
+        """Shift what many shifts move, beside the rows that rest, which are not listed."""
+        sources = self.sources()
+        moved, resting = rows & sources, rows - sources
+        if not moved.size:
+            return rows
+        starts, ends, _, shift = _ranges.overlaps(moved.ranges(), (self._starts, self._ends))
+        first, last = starts + self._deltas[shift], ends + self._deltas[shift]
+        low, high = np.minimum(starts, first), np.maximum(ends, last)
+        passed = resting.rank(high) + resting.contains(high) - resting.rank(low)
+        if (first[1:] <= last[:-1]).any() or passed.any():
+            raise RowSetError("these shifts would put two rows on one key, or change their order")
+        return resting | RowSet._of_ranges(*_ranges.join_adjacent(first, last))
 
     def _cut(self, rows: RowSet) -> tuple[Keys, Keys, Keys]:
         """Give the ranges of the rows, cut where shifts begin and end, with the delta of each."""
