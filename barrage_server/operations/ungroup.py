@@ -55,7 +55,8 @@ class _Numbering:
 
     def count(self, rows: RowSet, keys: Int64Array) -> Int64Array:
         """How many of ``rows`` are items of each row."""
-        return rows.rank((keys + 1) << self.bits) - rows.rank(keys << self.bits)
+        ranks = rows.rank(np.stack((keys << self.bits, (keys + 1) << self.bits), axis=1).ravel())
+        return ranks[1::2] - ranks[::2]
 
     def shifts(self, shifted: RowSetShiftData) -> RowSetShiftData:
         """The shifts of the items of all rows that shifts move."""
