@@ -245,7 +245,8 @@ class RowSetShiftData:
         starts, ends, _, shift = _ranges.overlaps(moved.ranges(), (self._starts, self._ends))
         first, last = starts + self._deltas[shift], ends + self._deltas[shift]
         low, high = np.minimum(starts, first), np.maximum(ends, last)
-        passed = resting.rank(high) + resting.contains(high) - resting.rank(low)
+        ranks = resting.rank(np.stack((low, high), axis=1).ravel())
+        passed = ranks[1::2] + resting.contains(high) - ranks[::2]
         if (first[1:] <= last[:-1]).any() or passed.any():
             raise RowSetError("these shifts would put two rows on one key, or change their order")
         return resting | RowSet._of_ranges(*_ranges.join_adjacent(first, last))
