@@ -22,6 +22,8 @@ from barrage_server.plan.update_by import UpdateByOperation
 __all__ = ["CASES", "NOT_LOCAL", "Case", "Sources", "derived"]
 
 ROWS_OF_A_GROUP: Final = 100
+_CHANGES_OF_A_GROUP: Final = 2
+"""Rows that change for each of the groups that they are in: tables of all sizes have as many groups that change."""
 PARTS: Final = 10
 """Constituents of what is partitioned."""
 _HISTORY: Final = 1 << 20
@@ -49,7 +51,8 @@ class Sources:
         self.graph.functions.register("pair", pairs, returns=pa.list_(pa.float64()))
         columns = {"id": "int64", "k": "int64", "x": "float64", "w": "float64"}
         self.table = KeyedTable(self.graph, "t", columns, "id")
-        self.table.upsert(self._some(np.arange(rows)))
+        self._group_of = self._random.integers(0, self.groups, rows)
+        self.table.upsert(self._some(np.arange(rows), self._group_of))
         self.names = KeyedTable(self.graph, "names", {"k": "int64", "v": "float64", "to": "float64"}, "k")
         self._write_names(np.arange(self.groups))
         self.log = AppendTable(self.graph, "log", columns)
@@ -69,12 +72,13 @@ class Sources:
     def change(self, kind: str, count: int) -> None:
         """Run a cycle: write ``rows`` random rows anew, or append ``appended`` rows.
 
+        Rows come from half as many groups, and go to others of these, so that as many groups change at any size.
+
         ``names`` is ``rows``, and writes a row of that table, too.
         """
-        ids = self._random.choice(self.rows, min(count, self.rows), replace=False)
         match kind:
             case "rows":
-                self.table.upsert(self._some(ids))
+                self._change_rows(count)
             case "appended":
                 new = self._some(np.arange(self._next, self._next + count))
                 self._next += count
@@ -83,11 +87,24 @@ class Sources:
                     self.blink.append(new)
             case "names":
                 with self.graph.cycle():
-                    self.table.upsert(self._some(ids))
+                    self._change_rows(count)
                     self._write_names(self._random.choice(self.groups, 1))
 
-    def _some(self, ids: np.ndarray[Any, Any]) -> pa.RecordBatch:
-        columns = [ids, self._random.integers(0, self.groups, len(ids)), *self._random.random((2, len(ids)))]
+    def _change_rows(self, count: int) -> None:
+        """Write rows of ``table`` anew that are in some groups, each with another one of these groups."""
+        some = min(max(1, count // _CHANGES_OF_A_GROUP), self.groups)
+        groups = self._random.choice(self.groups, some, replace=False)
+        is_chosen = np.zeros(self.groups, np.bool_)
+        is_chosen[groups] = True
+        ids = np.flatnonzero(is_chosen[self._group_of])
+        ids = self._random.choice(ids, min(count, len(ids)), replace=False)
+        self._group_of[ids] = self._random.choice(groups, len(ids))
+        self.table.upsert(self._some(ids, self._group_of[ids]))
+
+    def _some(self, ids: np.ndarray[Any, Any], groups: np.ndarray[Any, Any] | None = None) -> pa.RecordBatch:
+        if groups is None:
+            groups = self._random.integers(0, self.groups, len(ids))
+        columns = [ids, groups, *self._random.random((2, len(ids)))]
         return pa.record_batch(list(map(pa.array, columns)), names=["id", "k", "x", "w"])
 
     def _write_names(self, keys: np.ndarray[Any, Any]) -> None:

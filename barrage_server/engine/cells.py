@@ -11,8 +11,7 @@ once for all columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ __all__ = [
     "Pages",
     "gather",
     "gather_any",
+    "gather_runs",
     "view",
 ]
 
@@ -167,9 +167,12 @@ class Cells:
     def scatter_any(self, keys: Int64Array, values: CellArray) -> None:
         """Write cells that no version reads, in any order, each once; make missing ones."""
         self.recent = None
-        for page, offsets, chosen in _by_page(keys, self.page_bits):
+        order, parts = _by_page(keys, self.page_bits)
+        values = values if order is None else values[order]
+        begin = 0
+        for page, offsets in parts:
             self.resize(page, int(offsets.max()) + 1)
-            self.pages[page][offsets] = values[chosen]
+            self.pages[page][offsets] = values[begin : (begin := begin + len(offsets))]
 
     def gather(self, plan: ReadPlan) -> CellArray:
         """A copy of the cells of ``plan``."""
@@ -267,46 +270,73 @@ def gather_any(
     Raises:
         RowSetError: there are row keys for which there are no cells.
     """
-    out = np.empty(len(keys), dtype)
     try:
-        for page, offsets, chosen in _by_page(keys, page_bits):
-            if default is not None and page not in pages:
-                out[chosen] = default
-            elif len(offsets) == len(keys):
-                return _picked(pages[page], offsets)
-            else:
-                out[chosen] = pages[page][offsets]
-        return out
+        order, parts = _by_page(keys, page_bits)
+        found = [
+            np.full(len(offsets), default, dtype)
+            if default is not None and page not in pages
+            else _picked(pages[page], offsets)
+            for page, offsets in parts
+        ]
     except (KeyError, IndexError):
         raise RowSetError(f"Some of {len(keys)} row keys have no cells: they are not rows of the table.") from None
+    return _arranged(found, order, np.empty(len(keys), dtype))
 
 
-def _by_page(keys: Int64Array, page_bits: int) -> Iterable[tuple[int, Int64Array, slice | Int64Array]]:
+def gather_runs(
+    pages: Pages, keys: Int64Array, dtype: np.dtype[Any], page_bits: int, run_bits: int
+) -> npt.NDArray[Any]:
+    """A copy of the ``2**run_bits`` cells from each of ``keys`` on, a line for each.
+
+    Args:
+        pages: the pages, arrays of cells that are whole runs.
+        keys: row keys, multiples of the length of a run, in any order.
+        dtype: the numpy type of a cell.
+        page_bits: a page has ``2**page_bits`` cells at most.
+        run_bits: the length of a run, as a power of two; at most that of ``MIN_PAGE_CELLS``.
+
+    """
+    order, parts = _by_page(keys, page_bits)
+    width = 1 << run_bits
+    found = [pages[page].reshape(-1, width).take(offsets >> run_bits, axis=0) for page, offsets in parts]
+    return _arranged(found, order, np.empty((len(keys), width), dtype))
+
+
+def _by_page(keys: Int64Array, page_bits: int) -> tuple[Int64Array | None, list[tuple[int, Int64Array]]]:
     """Group row keys in any order by page.
 
-    Yields:
-        the number of the page, the offsets in it, and the positions in ``keys`` (a slice or an array).
+    Returns:
+        The positions of the keys in the order of the pages, ``None`` if they have it; and for each page its number and
+        the offsets in it.
+
     """
     if len(keys) == 0:
-        return
+        return None, []
     mask = (1 << page_bits) - 1
-    numbers = keys >> page_bits
+    numbers, offsets = keys >> page_bits, keys & mask
     low, high = int(numbers.min()), int(numbers.max())
     if low == high:
-        yield low, keys & mask, slice(None)
-        return
-    steps = np.diff(numbers)
-    if (steps >= 0).all():
-        edges = np.flatnonzero(steps) + 1
-        for start, stop in pairwise([0, *edges.tolist(), len(keys)]):
-            yield int(numbers[start]), keys[start:stop] & mask, slice(start, stop)
-        return
-    # Few pages: pick the rows of each. The page numbers fit 16 bits then, for which numpy has a linear stable sort.
-    order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
-    edges = np.flatnonzero(np.diff(numbers[order])) + 1
-    for start, stop in pairwise([0, *edges.tolist(), len(keys)]):
-        chosen = order[start:stop]
-        yield int(numbers[chosen[0]]), keys[chosen] & mask, chosen
+        return None, [(low, offsets)]
+    order = None
+    if not (numbers[1:] >= numbers[:-1]).all():
+        # Few pages: their numbers fit 16 bits, for which numpy has a linear stable sort.
+        order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
+        numbers, offsets = numbers[order], offsets[order]
+    begins = np.concatenate(([0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1))
+    ends = [*begins[1:].tolist(), len(keys)]
+    parts = zip(numbers[begins].tolist(), begins.tolist(), ends, strict=True)
+    return order, [(page, offsets[begin:end]) for page, begin, end in parts]
+
+
+def _arranged(parts: list[CellArray], order: Int64Array | None, out: CellArray) -> CellArray:
+    """The cells of all parts in one array, in ``out`` by their positions if there is an order."""
+    if not parts:
+        return out
+    joined: CellArray = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if order is None:
+        return joined
+    out[order] = joined
+    return out
 
 
 def _no_cells(plan: ReadPlan) -> RowSetError:

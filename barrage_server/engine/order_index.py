@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from barrage_server.engine.cells import Cells, gather_any
+from barrage_server.engine.cells import Cells, gather_any, gather_runs
+from barrage_server.engine.fixed_column import FixedColumn
 from barrage_server.engine.order_blocks import LEAVES, Blocks, Growth
 from barrage_server.engine.order_fences import Fences, OrderCodes
 from barrage_server.engine.order_layout import LaidOut
@@ -29,6 +30,7 @@ from barrage_server.engine.order_leaves import (
     Rest,
     by_leaf,
     counts_of,
+    distinct,
     first_slots,
     packed,
 )
@@ -36,7 +38,6 @@ from barrage_server.engine.order_moves import Moves, OrderRows
 from barrage_server.engine.order_places import Fitted, Places
 from barrage_server.engine.order_windows import FILLED, Hot, Windows, ranges, windows_of
 from barrage_server.engine.plan import Int64Array, ReadPlan
-from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.view import StoredView
@@ -214,10 +215,12 @@ class OrderIndex:
         is_other = np.append(True, leaves[1:] != leaves[:-1])
         number = np.cumsum(is_other) - 1
         occupied = Occupied.of(rest.masks[leaves[is_other]])
+        keys = self._keys_of_leaves(leaves[is_other])
 
         def within(items: Int64Array, offsets: Int64Array) -> Int64Array:
-            begin = occupied.starts[number[items]]
-            return self._keys(self._blocks.slots(leaves[items]) + occupied.slots[begin + offsets])
+            own = number[items]
+            found: Int64Array = keys[own, occupied.slots[occupied.starts[own] + offsets]]
+            return found
 
         low = np.minimum(behind, 1)  # the first row of its leaf comes before
         high = np.where(behind > 0, occupied.counts[number], 0)
@@ -252,7 +255,8 @@ class OrderIndex:
         """Give the new rows slots: in their leaves, or in leaves laid out again."""
         places = places.spilled(rest.masks)
         fitted = Fitted.of(places, self._blocks.places(was), rest.masks)
-        totals = counts_of(rest.masks) + np.bincount(places.leaves, minlength=len(rest.masks))
+        totals = counts_of(rest.masks)
+        np.add.at(totals, places.leaves, 1)
         is_laid = np.zeros(len(totals), np.bool_)
         is_laid[places.leaves[~fitted.is_fitted]] = True
         former = blocks = self._blocks
@@ -345,10 +349,8 @@ class OrderIndex:
             self._fences.forget()
         if not self._fences.is_known or codes is None:
             return
-        is_touched = np.zeros(len(self._masks), np.bool_)
-        for leaves in (rest.leaves, *touched):
-            is_touched[leaves] = True
-        leaves = np.flatnonzero(is_touched & (self._masks != 0))
+        leaves = distinct((rest.leaves, *touched), len(self._masks))
+        leaves = leaves[self._masks[leaves] != 0]
         first = first_slots(self._masks[leaves])
         slots = self._blocks.slots(leaves) + first
         is_other = first != rest.former_first(leaves)
@@ -384,8 +386,21 @@ class OrderIndex:
     def _undo(self) -> Undo | None:
         return self.store.undo if self._versioned else None
 
+    @property
+    def _cells(self) -> Cells:
+        """Those of :attr:`store`."""
+        (column,) = self.store.columns
+        assert isinstance(column, FixedColumn)
+        return column.cells
+
     def _keys(self, slots: Int64Array) -> Int64Array:
-        return numbers_of(self.store.columns[0].read_current(slots))
+        cells = self._cells
+        return gather_any(cells.pages, slots, cells.dtype, cells.page_bits)
+
+    def _keys_of_leaves(self, leaves: Int64Array) -> Int64Array:
+        """The keys of the rows in all slots of leaves, a line for each; those of free slots mean nothing."""
+        cells = self._cells
+        return gather_runs(cells.pages, self._blocks.slots(leaves), cells.dtype, cells.page_bits, BITS)
 
     def _write_all(self, rows: RowSet, order: Int64Array, slots: Int64Array | None) -> None:
         """Write all ``rows`` to the slots :attr:`rows`.

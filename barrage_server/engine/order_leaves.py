@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -9,7 +10,19 @@ import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array
 
-__all__ = ["BITS", "SLOTS", "Masks", "Occupied", "Rest", "by_leaf", "counts_of", "first_slots", "last_slots", "packed"]
+__all__ = [
+    "BITS",
+    "SLOTS",
+    "Masks",
+    "Occupied",
+    "Rest",
+    "by_leaf",
+    "counts_of",
+    "distinct",
+    "first_slots",
+    "last_slots",
+    "packed",
+]
 
 BITS: Final = 5
 SLOTS: Final = 1 << BITS
@@ -19,6 +32,8 @@ Masks: TypeAlias = npt.NDArray[np.uint32]
 """A number for each leaf: bit ``i`` says whether there is a row in slot ``i``."""
 
 _ONE: Final = np.uint32(1)
+_SORTED: Final = 64
+"""Leaves for each of some, from which on sorting these costs less than looking at all."""
 
 
 def packed(counts: Int64Array) -> Masks:
@@ -53,6 +68,16 @@ def by_leaf(slots: Int64Array) -> tuple[Int64Array, Masks]:
     begins = np.flatnonzero(np.append(True, leaves[1:] != leaves[:-1]))
     bits = np.left_shift(_ONE, (slots & (SLOTS - 1)).astype(np.uint32))
     return leaves[begins], np.bitwise_or.reduceat(bits, begins)
+
+
+def distinct(parts: Sequence[Int64Array], total: int) -> Int64Array:
+    """The different leaves in all parts, ascending, of ``total`` leaves."""
+    if sum(map(len, parts)) * _SORTED < total:
+        return np.unique(np.concatenate(parts))
+    is_there = np.zeros(total, np.bool_)
+    for leaves in parts:
+        is_there[leaves] = True
+    return np.flatnonzero(is_there)
 
 
 class Occupied(NamedTuple):

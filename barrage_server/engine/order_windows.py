@@ -125,9 +125,8 @@ def windows_of(
     is_crowded[[start for start, _ in at_ends[: bool(back)]]] = False
     is_crowded[[front] * bool(front)] = False
     is_crowded[ranges(whole[0] + front, whole[1] + front)] = False
-    heat = np.zeros(len(padded), np.int64)
-    np.add.at(heat, hot.leaves + front, hot.rows)
-    crowded, spread = np.flatnonzero(is_crowded), _Spread(padded, heat, blocks.padded(front, len(padded)))
+    crowded = np.flatnonzero(is_crowded)
+    spread = _Spread(padded, hot._replace(leaves=hot.leaves + front), blocks.padded(front, len(padded)))
     in_blocks = blocks.of_leaves(crowded - front)
     near_starts, near_ends = spread.near(crowded)
     for tried in range(_TRIES):
@@ -155,13 +154,15 @@ class _Spread:
 
     Args:
         rows: the number of rows of each leaf after the change.
-        heat: the number of these that come several at once.
+        hot: the leaves to which several rows come at once, and how many.
         blocks: the blocks of the leaves. The numbers of leaves align windows.
+
     """
 
-    def __init__(self, rows: Int64Array, heat: Int64Array, blocks: Blocks) -> None:
+    def __init__(self, rows: Int64Array, hot: Hot, blocks: Blocks) -> None:
         self._count, self._blocks = len(rows), blocks
-        self._rows, self._heat, self._free = map(_summed, (rows, heat, rows == 0))
+        self._rows, self._free = _summed(rows), np.flatnonzero(rows == 0)
+        self._hot, self._heat = hot.leaves, _summed(hot.rows)
 
     def near(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Disjoint windows that each begin with a crowded leaf and include free ones.
@@ -176,7 +177,7 @@ class _Spread:
             end = crowded + size
             open_ = np.flatnonzero((ends == 0) & (end <= limits))
             start, end = crowded[open_], end[open_]
-            fits = (self._rows[end] - self._rows[start] <= _PACKED * size) & (self._free[end] > self._free[start])
+            fits = (self._rows[end] - self._rows[start] <= _PACKED * size) & self._has_free(start, end)
             ends[open_[fits]] = end[fits]
         found = ends > 0
         starts, ends = crowded[found], ends[found]
@@ -185,6 +186,16 @@ class _Spread:
             alone = starts >= reached
             starts, ends = starts[alone], ends[alone]
         return starts, ends
+
+    def _has_free(self, starts: Int64Array, ends: Int64Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether there are leaves without rows among those from each start to its end."""
+        found: np.ndarray[tuple[int], np.dtype[np.bool_]]
+        found = np.searchsorted(self._free, ends) > np.searchsorted(self._free, starts)
+        return found
+
+    def _heat_of(self, starts: Int64Array, ends: Int64Array) -> Int64Array:
+        """The rows that come several at once to the leaves from each start to its end."""
+        return self._heat[np.searchsorted(self._hot, ends)] - self._heat[np.searchsorted(self._hot, starts)]
 
     def aligned(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array, int, Int64Array]:
         """Aligned windows with room for the rows of crowded leaves.
@@ -207,7 +218,7 @@ class _Spread:
             fits = rows <= SLOTS * sizes * max(_SPARSE, _DENSE - level * _STEP)
             if level <= _HOT_LEVELS:
                 spare = sizes - -(-rows // _PACKED)
-                fits &= spare * _PACKED >= _CYCLES * (self._heat[high] - self._heat[low])
+                fits &= spare * _PACKED >= _CYCLES * self._heat_of(low, high)
             is_full = ~fits & (low == begins[owners]) & (high == limits[owners])
             if (
                 len(begins) == 1

@@ -114,9 +114,11 @@ class HeadBy(Operator):
         return self._order.rows.subset(RowSet.from_ranges(first, first + rows - 1))
 
     def _spans(self, first: Int64Array, end: Int64Array) -> RowSet:
-        """The keys from the first to the last row of groups at these positions."""
-        rows = self._order.rows
-        return RowSet.from_ranges(rows.select(first), rows.select(end - 1)) if len(first) else RowSet.empty()
+        """The keys from the first to the last row of some groups, which are at these positions."""
+        if not len(first):
+            return RowSet.empty()
+        keys = self._order.rows.select(np.stack((first, end - 1), axis=1).ravel())
+        return RowSet.from_ranges(keys[::2], keys[1::2])
 
     def _places(self, rows: RowSet) -> RowSet:
         return RowSet.from_keys(self._order.slots_of(rows.keys())) if rows else rows

@@ -58,7 +58,8 @@ class _Numbering:
 
     def count(self, rows: RowSet, keys: Int64Array) -> Int64Array:
         """The number of items of each row among ``rows``."""
-        return rows.rank((keys + 1) << self.bits) - rows.rank(keys << self.bits)
+        ranks = rows.rank(np.stack((keys << self.bits, (keys + 1) << self.bits), axis=1).ravel())
+        return ranks[1::2] - ranks[::2]
 
     def shifts(self, shifted: RowSetShiftData) -> RowSetShiftData:
         """The shifts of the items of shifted rows."""

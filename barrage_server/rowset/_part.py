@@ -27,18 +27,21 @@ Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
 def union(one: Part, two: Part) -> Part:
-    """Return the keys in either. Parts with all keys are ``FULL``, here and below."""
-    return FULL if one is FULL or two is FULL else one | two
+    """Return the keys in either.
+
+    A part that both sets share is kept as it is. Parts with all keys are ``FULL``, here and below.
+    """
+    return one if one is two else FULL if one is FULL or two is FULL else one | two
 
 
 def intersection(one: Part, two: Part) -> Part:
     """Return the keys in both."""
-    return two if one is FULL else one if two is FULL else one & two
+    return two if one is FULL or one is two else one if two is FULL else one & two
 
 
 def difference(one: Part, two: Part) -> Part:
     """Return the keys of the first that the second lacks."""
-    return BitMap() if two is FULL else one - two
+    return BitMap() if two is FULL or one is two else one - two
 
 
 def search(listed: Lows, wanted: Keys) -> Integers:

@@ -215,7 +215,7 @@ class RowSetShiftData:
     def apply(self, rows: RowSet) -> RowSet:
         """Return the keys after the shift of the rows with the keys ``rows`` before it.
 
-        The cost follows the number of ranges of the rows, and of shifts.
+        The cost follows the shifts and the rows that they move; that of rows without segments, all their ranges.
 
         Raises:
             RowSetError: two rows would get one key, or rows would change their order.
@@ -223,8 +223,8 @@ class RowSetShiftData:
         """
         if not self.size or not rows.size:
             return rows
-        if rows._segments() is not None and self.size <= _BY_PIECE:
-            return self._apply_by_piece(rows)
+        if rows._segments() is not None:
+            return self._apply_by_piece(rows) if self.size <= _BY_PIECE else self._apply_beside(rows)
         starts, ends, deltas = self._cut(rows)
         starts, ends = starts + deltas, ends + deltas
         if (starts[1:] <= ends[:-1]).any():
@@ -242,6 +242,21 @@ class RowSetShiftData:
                     raise RowSetError("these shifts would put two rows on one key, or change their order")
                 parts.append(part.shift(delta))
         return RowSet.union_all(parts)
+
+    def _apply_beside(self, rows: RowSet) -> RowSet:
+        """Shift what many shifts move, beside the rows that rest, which are not listed."""
+        sources = self.sources()
+        moved, resting = rows & sources, rows - sources
+        if not moved.size:
+            return rows
+        starts, ends, _, shift = _ranges.overlaps(moved.ranges(), (self._starts, self._ends))
+        first, last = starts + self._deltas[shift], ends + self._deltas[shift]
+        low, high = np.minimum(starts, first), np.maximum(ends, last)
+        ranks = resting.rank(np.stack((low, high), axis=1).ravel())
+        passed = ranks[1::2] + resting.contains(high) - ranks[::2]
+        if (first[1:] <= last[:-1]).any() or passed.any():
+            raise RowSetError("these shifts would put two rows on one key, or change their order")
+        return resting | RowSet._of_ranges(*_ranges.join_adjacent(first, last))
 
     def _cut(self, rows: RowSet) -> tuple[Keys, Keys, Keys]:
         """Cut the ranges of rows where shifts begin and end, and add their deltas."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.engine import cells as cells_module
-from barrage_server.engine.cells import MIN_PAGE_CELLS, Cells, gather, gather_any, view
+from barrage_server.engine.cells import MIN_PAGE_CELLS, Cells, gather, gather_any, gather_runs, view
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet
@@ -212,6 +212,17 @@ def test_cells_in_missing_pages_have_the_default() -> None:
     assert gather_any(cells.pages, keys, cells.dtype, PAGE_BITS, default=True).tolist() == [True, False, True, True]
     assert gather_any(cells.pages, keys[:1], cells.dtype, PAGE_BITS, default=True).tolist() == [True]
     assert gather_any(cells.pages, keys[:0], cells.dtype, PAGE_BITS).tolist() == []
+
+
+@given(st.lists(st.integers(0, 5 * PAGE // 32 - 1), max_size=40))
+def test_runs_of_cells_are_read_in_any_order(runs: list[int]) -> None:
+    cells = Cells(np.int64, page_bits=PAGE_BITS)
+    plan = ReadPlan.from_range(0, 5 * PAGE - 1)
+    cells.reserve(plan)
+    cells.scatter(plan, np.arange(5 * PAGE))
+    firsts = np.array(runs, np.int64) * 32
+    got = gather_runs(cells.pages, firsts, cells.dtype, PAGE_BITS, 5)
+    assert np.array_equal(got, firsts[:, None] + np.arange(32))
 
 
 def test_what_was_written_last_is_kept_in_one_piece_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,25 @@ def test_apply_agrees_with_moving_rows_one_by_one(data: st.DataObject, form: For
             shifts.clip(form(rows))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_many_shifts_of_segments_move_what_they_would_move_of_a_list(seed: int) -> None:
+    """Hundreds of shifts, of rows in segments: some come to lie among rows that rest, or are put past them."""
+    random = np.random.default_rng(seed)
+    before = np.cumsum(random.integers(1, 40, 1_000))
+    after = before.copy()
+    some = np.flatnonzero(random.random(before.size) < 0.4)
+    after[some] += random.integers(0, np.diff(np.append(before, before[-1] + 40))[some])
+    shifts = RowSetShiftData.between(as_segments(before.tolist()), as_segments(after.tolist()))
+    others = random.integers(0, before[-1], seed // 4)  # of the rows that the shifts were not made for
+    rows = np.union1d(before[random.random(before.size) < 0.9], others)
+    moved = shifts.apply_keys(rows)
+    if (np.diff(moved) > 0).all():
+        assert np.array_equal(shifts.apply(as_segments(rows.tolist())).keys(), moved)
+    else:
+        with pytest.raises(RowSetError, match="change their order"):
+            shifts.apply(as_segments(rows.tolist()))
+
+
 # -- one after the other ----------------------------------------------------------------------------------------------
 
 
