@@ -250,8 +250,7 @@ class TableFeed:
 
     def tick_after(self, interval: float, time: float) -> float:
         """The first tick of ``interval`` at ``time`` or later; ``time`` itself where there are no ticks yet."""
-        with self._lock:
-            tick = self._ticks.get(interval)
+        tick = self._ticks.get(interval)
         if tick is None:
             return time
         return max(time, tick.time + math.ceil((time - tick.time) / interval - _ROUNDING) * interval)

@@ -340,16 +340,18 @@ class Subscription:
             self._shown, self._unsent, self._counted = unsent, RowSet.empty(), version.node
             self._lingers = bool(unsent) and version.row_set.is_disjoint(unsent)
 
+        self._node = version.node
         group = self._group
+        viewports = group.viewports
+        known = None if viewports is None else viewports.known(group.seat, first, version.step)
+        if known is not None and group.members < 2:  # the most frequent of many viewports
+            return known
 
         def build() -> BuiltMessage:
+            if known is not None:
+                return known
             if self._blinks and window.is_full:
                 return blink_message(self._encoder, window, gone, unsent, first, version)
-            viewports = group.viewports
-            if viewports is not None:
-                known = viewports.known(group.seat, first, version.step)
-                if known is not None:
-                    return known
             update = coalesce_nodes(node, version.node)
             if leaves_view(self._encoder, window, update, node.row_set, version):
                 return self._quiet.message(window, update, node.row_set, first, version)
@@ -360,7 +362,6 @@ class Subscription:
                     return message
             return update_message(self._encoder, window, update, node.row_set, first, version)
 
-        self._node = version.node
         span = (node.step, version.step, gone, unsent)
         return group.message(span, build, self._feed.limits.shared_rows)
 
