@@ -193,8 +193,16 @@ class Dispatcher:
                 return
             if scheduled.state is _State.READY:
                 self._ready.remove(scheduled)
-            self._begin(scheduled)
-        self._run_turn(scheduled)
+            self._unlist(scheduled)
+            self._begin(scheduled, self._clock())
+        wake_at: float | None = None
+        try:
+            wake_at = scheduled.task.run_turn(scheduled.started)
+        finally:
+            with self._lock:
+                self._settle(scheduled, wake_at, self._clock())
+                if scheduled.state is _State.READY:
+                    self._summon()
 
     def remove(self, scheduled: ScheduledTask) -> None:
         """Never run ``scheduled`` again. Returns when no thread is in its turn any more."""
@@ -223,24 +231,15 @@ class Dispatcher:
             self._ready.clear()
             self._work.notify_all()
 
-    def _begin(self, scheduled: ScheduledTask) -> None:
-        self._unlist(scheduled)
+    def _begin(self, scheduled: ScheduledTask, now: float) -> None:
+        """Begin a turn of a task that waits for nothing any more."""
         scheduled.state = _State.RUNNING
         scheduled.seen = scheduled.signal.serial
         scheduled.again = False
-        scheduled.started = self._clock()
+        scheduled.started = now
 
-    def _run_turn(self, scheduled: ScheduledTask) -> None:
-        wake_at: float | None = None
-        try:
-            wake_at = scheduled.task.run_turn(scheduled.started)
-        finally:
-            with self._lock:
-                self._settle(scheduled, wake_at)
-
-    def _settle(self, scheduled: ScheduledTask, wake_at: float | None) -> None:
-        self._running.discard(scheduled)
-        now = self._clock()
+    def _settle(self, scheduled: ScheduledTask, wake_at: float | None, now: float) -> None:
+        """End a turn. A thread must look at the queue then."""
         if scheduled.leaving:
             scheduled.state = _State.REMOVED
         elif scheduled.again or (wake_at is not None and wake_at <= now):
@@ -252,12 +251,11 @@ class Dispatcher:
         else:
             scheduled.state = _State.IDLE
             scheduled.signal.idle.add(scheduled)
-        is_first = scheduled.timer is not None and (
-            self._leading_until is None or scheduled.timer < self._leading_until
-        )
-        if scheduled.state is _State.READY or is_first:
+        timer = scheduled.timer
+        if timer is not None and (self._leading_until is None or timer < self._leading_until):
             self._summon()
-        self._rest.notify_all()
+        if scheduled.leaving:
+            self._rest.notify_all()
 
     def _notice(self, scheduled: ScheduledTask, now: float) -> None:
         """Handle a change of the signal of ``scheduled``."""
@@ -310,38 +308,52 @@ class Dispatcher:
             self._is_short = False
 
     def _serve(self) -> None:
+        """Serve tasks, one after the other. The lock is taken once from one turn to the next."""
+        scheduled: ScheduledTask | None = None
+        wake_at: float | None = None
         while True:
             with self._lock:
-                scheduled = self._next()
+                now = self._clock()
+                if scheduled is not None:
+                    self._leave(scheduled, wake_at, now)
+                    scheduled = None  # it may leave while there is nothing to do
+                scheduled = self._next(now)
                 if scheduled is None:
                     self._threads -= 1
                     return
                 self._busy_threads += 1
                 self._hand_over()
             try:
-                self._run_turn(scheduled)
-            finally:
-                del scheduled  # a task may be removed while this thread waits for work
+                wake_at = scheduled.task.run_turn(scheduled.started)
+            except BaseException:  # against the rule: the thread ends, and the task waits for its signal
                 with self._lock:
-                    self._busy_threads -= 1
+                    self._leave(scheduled, None, self._clock())
+                    self._threads -= 1
+                raise
 
-    def _next(self) -> ScheduledTask | None:
+    def _leave(self, scheduled: ScheduledTask, wake_at: float | None, now: float) -> None:
+        """End a turn of this thread."""
+        self._running.discard(scheduled)
+        self._busy_threads -= 1
+        self._settle(scheduled, wake_at, now)
+
+    def _next(self, now: float) -> ScheduledTask | None:
         """Wait for the next task to serve; ``None`` when this thread is to end.
 
         The lock is held, except while waiting.
         """
-        idle_since = self._clock()
+        idle_since = now
         while not self._closed:
-            now = self._clock()
             self._collect(now)
-            if self._ready and self._may_start(now):
+            if self._ready and (not self._running or self._may_start(now)):
                 scheduled = self._ready.popleft()
-                self._begin(scheduled)
+                self._begin(scheduled, now)
                 self._running.add(scheduled)
                 return scheduled
             if self._idle_threads and now - idle_since >= _IDLE_SECONDS:
                 return None
             self._wait(now)
+            now = self._clock()
         return None
 
     def _hand_over(self) -> None:
@@ -375,8 +387,7 @@ class Dispatcher:
             self._idle_threads -= 1
 
     def _may_start(self, now: float) -> bool:
-        if not self._running:
-            return True
+        """Whether a turn may begin beside those that run."""
         patience = self._patience()
         ages = [now - scheduled.started for scheduled in self._running]
         return min(ages) >= _SHORT and sum(age < patience for age in ages) < self._parallel
@@ -387,10 +398,11 @@ class Dispatcher:
 
     def _collect(self, now: float) -> None:
         """Enqueue the tasks of changed signals and expired timers."""
-        for signal in self._changed:
-            for scheduled in tuple(signal.idle):
-                self._notice(scheduled, now)
-        self._changed.clear()
+        if self._changed:
+            for signal in self._changed:
+                for scheduled in tuple(signal.idle):
+                    self._notice(scheduled, now)
+            self._changed.clear()
         while self._times and self._times[0] <= now:
             for scheduled in self._timers.pop(heapq.heappop(self._times)):
                 scheduled.timer = None

@@ -150,7 +150,10 @@ class Exchange(ExchangeStream):
             return None
         try:
             if self._ending is None:
-                return self._write_due(now)
+                due = self.exchange_state.due(now)
+                for message in due.messages:
+                    self._write(message)
+                return due.wake_at
         except BarrageError as error:
             self._ending = self._safe(error)
         except Exception as error:  # the boundary: the client is gone, or this is an internal error
@@ -165,12 +168,6 @@ class Exchange(ExchangeStream):
     def _safe(self, error: Exception) -> BarrageError:
         with about(self.facts):
             return safe_error(error, "a stream", self.peer)
-
-    def _write_due(self, now: float) -> float | None:
-        due = self.exchange_state.due(now)
-        for message in due.messages:
-            self._write(message)
-        return due.wake_at
 
     def _write(self, message: Message) -> None:
         if not self._begun:

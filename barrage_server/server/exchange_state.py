@@ -191,16 +191,12 @@ class ExchangeState:
 
     def due(self, now: float) -> Due:
         """The messages due at ``now``. The caller must write them in order."""
-        messages: list[Message] = []
-        if self._outbox:
-            with self._has_room:
-                messages, self._outbox = self._outbox, []
-                self._has_room.notify_all()
+        messages = self._answers() if self._outbox else []
         subscription = self._subscription
         if subscription is None:
             return Due(messages)
         scheduled = self._scheduled
-        if self._begins_rest():
+        if (self._most_unread < math.inf or self._is_paused) and self._begins_rest():
             scheduled.not_before = scheduled.tick = now + _REST_SECONDS  # a report, or the end of the pause, wakes it
             return Due(messages)
         poll = subscription.poll(now, waited=scheduled.waited and not self._rests)
@@ -210,6 +206,13 @@ class ExchangeState:
             with self._has_room:
                 self._unread += len(poll.messages)
         return Due(messages + poll.messages if messages else poll.messages, poll.wake_at)
+
+    def _answers(self) -> list[Message]:
+        """The answers to snapshot requests so far, for which there is room again."""
+        with self._has_room:
+            messages, self._outbox = self._outbox, []
+            self._has_room.notify_all()
+            return messages
 
     def report(self, report: ReadingReport) -> bool:
         """Apply a reading report of the client.

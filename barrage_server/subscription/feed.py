@@ -17,6 +17,7 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
 from barrage_server.subscription.message import EncodedMessage, MessageEncoder
 from barrage_server.subscription.moved_viewport import MovedMessage
+from barrage_server.subscription.quiet_update import QuietMessage
 from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.subscription.viewport_group import GroupMessage, ViewportGroup
 from barrage_server.subscription.window import Window, check_columns
@@ -34,7 +35,7 @@ _MOST_INTERVALS = 64  # most intervals with ticks
 _ROUNDING = 1e-6  # error of a computed tick, in intervals
 _KEPT = 8  # most updates with cached rows: subscribers lag by different numbers of cycles
 
-__all__ = ["Message", "SharedMessage", "SubscriberGroup", "SubscriptionLimits", "TableFeed"]
+__all__ = ["BuiltMessage", "Message", "SharedMessage", "SubscriberGroup", "SubscriptionLimits", "TableFeed"]
 
 
 @public
@@ -56,12 +57,16 @@ class SubscriptionLimits:
     shared_rows: int = 1 << 18
 
 
+BuiltMessage: TypeAlias = EncodedMessage | GroupMessage | QuietMessage
+"""An update, before it is shared."""
+
+
 class SharedMessage:
     """A message that the first subscriber in need converts to batches, or to bytes."""
 
     __slots__ = ("_batches", "_data", "_encapsulated", "_lock", "_message")
 
-    def __init__(self, message: EncodedMessage | GroupMessage) -> None:
+    def __init__(self, message: BuiltMessage) -> None:
         self._message = message
         self._lock = threading.Lock()
         self._batches: list[tuple[pa.RecordBatch, bytes | None]] | None = None
@@ -105,7 +110,7 @@ class SharedMessage:
         return iter(self._encapsulated)
 
 
-Message: TypeAlias = EncodedMessage | GroupMessage | MovedMessage | SharedMessage
+Message: TypeAlias = EncodedMessage | GroupMessage | MovedMessage | QuietMessage | SharedMessage
 """A message to a subscriber, as record batches or as bytes."""
 
 
@@ -134,7 +139,7 @@ class SubscriberGroup:
     lock: threading.Lock = field(default_factory=threading.Lock)
     latest: tuple[Hashable, Message] | None = None
 
-    def message(self, span: Hashable, build: Callable[[], EncodedMessage | GroupMessage], limit: int) -> Message:
+    def message(self, span: Hashable, build: Callable[[], BuiltMessage], limit: int) -> Message:
         """Return the message for a span of the history, built once for all members.
 
         Args:
@@ -264,8 +269,7 @@ class TableFeed:
 
     def tick_after(self, interval: float, time: float) -> float:
         """Return the first tick at ``time`` or later; ``time`` if there are no ticks yet."""
-        with self._lock:
-            tick = self._ticks.get(interval)
+        tick = self._ticks.get(interval)
         if tick is None:
             return time
         return max(time, tick.time + math.ceil((time - tick.time) / interval - _ROUNDING) * interval)

@@ -13,7 +13,7 @@ from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes
 from barrage_server.engine.version import TableVersion
 from barrage_server.errors import InvalidRequestError
 from barrage_server.rowset import RowSet
-from barrage_server.subscription.feed import Message, TableFeed
+from barrage_server.subscription.feed import BuiltMessage, Message, TableFeed
 from barrage_server.subscription.message import (
     Dialect,
     EncodedMessage,
@@ -24,7 +24,7 @@ from barrage_server.subscription.message import (
     update_message,
 )
 from barrage_server.subscription.moved_viewport import ViewportMoves
-from barrage_server.subscription.viewport_group import GroupMessage
+from barrage_server.subscription.quiet_update import QuietUpdates, leaves_view
 from barrage_server.subscription.window import Window, check_columns
 from barrage_server.wire.batches import BATCH_ROWS, LengthMode
 from barrage_server.wire.metadata import SubscriptionRequest
@@ -123,6 +123,7 @@ class Subscription:
         self._columns = (request.columns, check_columns(request.columns, len(feed.schema)))  # as requested; numbers
         self._window = self._window_of(request)
         self._moves = ViewportMoves(self._encoder)
+        self._quiet = QuietUpdates(self._encoder)
         self._lock = threading.Lock()
         self._node: UpdateNode | None = None
         self._growing: tuple[TableVersion, int, UpdateNode] | None = None  # snapshot: version, rows sent, later history
@@ -311,12 +312,18 @@ class Subscription:
         return rows if rows < BATCH_ROWS else rows - rows % BATCH_ROWS
 
     def _answer_change(self, now: float) -> list[Message]:
-        """Make the update of the old window, then the answer to the change."""
+        """Make the update of the old window, then the answer to the change: both of one version.
+
+        The update is left out if it tells nothing about the old window, and the table has the same rows.
+        """
         assert self._node is not None and self._change is not None
         version = self._table.version
         messages: list[Message] = []
         if version.step > self._node.step:
-            messages.append(self._update(version))
+            update = coalesce_nodes(self._node, version.node)
+            if update.added or not leaves_view(self._encoder, self._window, update, self._node.row_set, version):
+                messages.append(self._update(version))
+            self._node = version.node
             self._wait_after(now)
         moved = self._moves.message(self._window, self._change, version)
         messages.append(moved or change_message(self._encoder, self._window, self._change, version))
@@ -336,17 +343,21 @@ class Subscription:
             self._shown, self._unsent, self._counted = unsent, RowSet.empty(), version.node
             self._lingers = bool(unsent) and version.row_set.is_disjoint(unsent)
 
+        self._node = version.node
         group = self._group
+        viewports = group.viewports
+        known = None if viewports is None else viewports.known(group.seat, first, version.step)
+        if known is not None and group.members < 2:  # the most frequent of many viewports
+            return known
 
-        def build() -> EncodedMessage | GroupMessage:
+        def build() -> BuiltMessage:
+            if known is not None:
+                return known
             if self._blinks and window.is_full:
                 return blink_message(self._encoder, window, gone, unsent, first, version)
-            viewports = group.viewports
-            if viewports is not None:
-                known = viewports.known(group.seat, first, version.step)
-                if known is not None:
-                    return known
             update = coalesce_nodes(node, version.node)
+            if leaves_view(self._encoder, window, update, node.row_set, version):
+                return self._quiet.message(window, update, node.row_set, first, version)
             if viewports is not None:
                 shared = self._feed.shared_rows(update, version)
                 message = None if shared is None else viewports.message(group.seat, shared, first, version)
@@ -354,7 +365,6 @@ class Subscription:
                     return message
             return update_message(self._encoder, window, update, node.row_set, first, version)
 
-        self._node = version.node
         span = (node.step, version.step, gone, unsent)
         return group.message(span, build, self._feed.limits.shared_rows)
 

@@ -135,7 +135,7 @@ class ViewportGroup:
         first_keys, last_keys = version.row_set.select(inside), version.row_set.select(np.maximum(highs, 0))
         flattened = self._encoder.dialect is Dialect.FLATTENED
         runs: dict[int, _Runs] = {}
-        encoded: dict[bytes, bytes] = {}
+        encoded: dict[int | bytes, bytes] = {}
         columns: list[_Column | None] = []
         total = 0
         for number in range(len(self._encoder.view.sources)):
@@ -213,7 +213,7 @@ class _Runs:
     """
 
     def __init__(
-        self, named: Keys, starts: Keys, stops: Keys, origins: Keys | None, encoded: dict[bytes, bytes]
+        self, named: Keys, starts: Keys, stops: Keys, origins: Keys | None, encoded: dict[int | bytes, bytes]
     ) -> None:
         self._named = named
         self._starts, self._stops = starts, stops
@@ -252,7 +252,10 @@ class _Runs:
             return _NO_ROWS
         if stop - start == 1:  # the most frequent case
             key = self._numbers[start] - (0 if self._origins is None else int(self._origins[index]))
-            return encode_range(key, key)
+            known = self._encoded.get(key)
+            if known is None:
+                known = self._encoded[key] = encode_range(key, key)
+            return known
         keys = self._named[start:stop]
         if self._origins is not None:
             keys = keys - self._origins[index]
@@ -261,6 +264,14 @@ class _Runs:
         if known is None:
             known = self._encoded[held] = encode_keys(keys)
         return known
+
+    @cached_property
+    def singles(self) -> Keys:
+        """The row of each viewport, in the numbering of messages; -1 where it has none or several."""
+        if not len(self._named):
+            return np.full(len(self.lengths), -1)
+        rows = self._named[np.minimum(self._starts, len(self._named) - 1)]
+        return np.where(self.lengths == 1, rows if self._origins is None else rows - self._origins, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +317,9 @@ class _Change:
 
     def batch(self) -> pa.RecordBatch:
         """Return one row per member, with the list of its values in each column."""
+        batch = self._batch
+        if batch is not None:
+            return batch
         with self._lock:
             if self._batch is None:
                 count = len(self.members.of)
@@ -323,8 +337,9 @@ class _Change:
 
     def encode(self, index: int, counts: tuple[int, int] | None) -> bytes:
         """Encode app_metadata for one member."""
-        rows, *others = [runs.encoded(index) for runs in self._distinct] or [_NO_ROWS]
-        if rows is _NO_ROWS or any(other != rows for other in others):
+        distinct = self._distinct
+        rows = distinct[0].encoded(index) if distinct else _NO_ROWS
+        if rows is _NO_ROWS or not (self._is_one_row[index] or all(runs.encoded(index) == rows for runs in distinct)):
             return self._frame(counts).around(self._rows(index))
         halves = self._halves.get((counts, len(rows)))
         if halves is None:
@@ -332,6 +347,13 @@ class _Change:
             halves = self._frame(counts).halves(self._rows(index), place)
             self._halves[counts, len(rows)] = halves
         return halves[0] + rows + halves[1]
+
+    @cached_property
+    def _is_one_row(self) -> list[bool]:
+        """Of each member, whether all columns with modified rows have the same one."""
+        rows = self._distinct[0].singles
+        same = [runs.singles == rows for runs in self._distinct[1:]]
+        return np.logical_and.reduce([rows >= 0, *same]).tolist()  # type: ignore[no-any-return]
 
     def _frame(self, counts: tuple[int, int] | None) -> MetadataFrame:
         frame = self._frames.get(counts)
@@ -381,11 +403,11 @@ class GroupMessage:
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
         """Return the record batches with their ``app_metadata``, with columns as lists."""
-        writer = self._change.writer
-        if self.row_count > writer.batch_rows:
-            return writer.record_batches(self._outgoing())
-        counts = _ONE if self.row_count else _NONE
-        return iter(((self._change.batch().slice(self._index, 1), self._change.encode(self._index, counts)),))
+        change, index = self._change, self._index
+        count = change.counts[index]
+        if count > change.writer.batch_rows:
+            return change.writer.record_batches(self._outgoing())
+        return iter(((change.batch().slice(index, 1), change.encode(index, _ONE if count else _NONE)),))
 
     def flight_data(self) -> Iterator[bytes]:
         """Yield serialized ``FlightData``."""

@@ -123,9 +123,11 @@ class MessageWriter:
     __slots__ = (
         "_empty",
         "_first_rows",
+        "_ipc_no_rows",
         "_is_list",
         "_list_types",
         "_max_bytes",
+        "_no_rows",
         "_options",
         "_pads",
         "_prepared",
@@ -145,6 +147,8 @@ class MessageWriter:
         self._types: list[pa.DataType] = schema.types
         self._list_types: list[pa.DataType] = self.schema.types
         self._empty = [empty_array(data_type) for data_type in self._types]
+        self._no_rows: pa.RecordBatch | None = None
+        self._ipc_no_rows: tuple[bytes, list[Any]] | None = None
         self._prepared = [self._needs_preparing(data_type) for data_type in self._types]
         self._max_bytes = _message_limit(options.max_message_size, len(self._types))
         self._row_bytes = _row_bytes(self._types)
@@ -168,15 +172,27 @@ class MessageWriter:
         Columns of modified rows may differ in length, unless ``lengths`` is PADDED.
         """
         for columns, length, app_metadata in self._messages(message):
-            arrays = _padded(columns, length) if self._pads else columns
-            parts = take_apart(arrays, as_lists=self._is_list)
-            header = encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size)
-            yield header, app_metadata, parts.body
+            header, body = self._ipc_message(columns, length)
+            yield header, app_metadata, body
 
     def batch(self, arrays: Sequence[pa.Array], length: int) -> pa.RecordBatch:
         """Make a record batch of ``length`` rows, or of one row with lists of them."""
         columns = self._as_lists(arrays) if self._is_list else _padded(arrays, length)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def batch_without_rows(self) -> pa.RecordBatch:
+        """The batch of an update without rows: the same object each time."""
+        batch = self._no_rows
+        if batch is None:
+            batch = self._no_rows = self.batch(self._empty, 0)
+        return batch
+
+    def ipc_without_rows(self) -> tuple[bytes, list[Any]]:
+        """Header and body of an update without rows as a raw message: the same objects each time."""
+        message = self._ipc_no_rows
+        if message is None:
+            message = self._ipc_no_rows = self._ipc_message(self._empty, 0)
+        return message
 
     @property
     def batch_rows(self) -> int:
@@ -219,6 +235,11 @@ class MessageWriter:
             for data_type, values, starts in zip(self._list_types, self._prepare(columns), offsets, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _ipc_message(self, columns: list[pa.Array], length: int) -> tuple[bytes, list[Any]]:
+        """Header and body of a batch of ``length`` rows as a raw message."""
+        parts = take_apart(_padded(columns, length) if self._pads else columns, as_lists=self._is_list)
+        return encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size), parts.body
 
     def _messages(self, message: OutgoingMessage) -> Iterator[tuple[list[pa.Array], int, bytes | None]]:
         """Yield the columns, the number of rows and the app_metadata of each batch."""

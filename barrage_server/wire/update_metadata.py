@@ -24,7 +24,15 @@ from barrage_server.rowset import (
 from barrage_server.wire.flat import FlatTable
 from barrage_server.wire.wrapper import HEAD_BYTES, PAYLOAD_SLOT, wrap
 
-__all__ = ["MODIFIED_SLOT", "NUMBERS", "NUMBERS_POSITION", "MetadataFrame", "MovedFrame", "UpdateMetadata"]
+__all__ = [
+    "MODIFIED_SLOT",
+    "NUMBERS",
+    "NUMBERS_POSITION",
+    "MetadataFrame",
+    "MovedFrame",
+    "QuietFrame",
+    "UpdateMetadata",
+]
 
 # The table is packed here, because it is written once per update and subscriber, and the builder takes a hundred
 # microseconds. Positions count from the start of the buffer: root offset, vtable, table, then the vectors.
@@ -207,6 +215,29 @@ class MovedFrame:
         NUMBERS.pack_into(data, self._numbers, step, step, size)
         data[self._viewport] = viewport
         data[self._added] = data[self._included] = added
+        return bytes(data)
+
+
+class QuietFrame:
+    """The metadata of updates that differ in their steps, size and ``added_rows`` only: of viewports that do not
+    change.
+    """
+
+    __slots__ = ("_added", "_data", "_numbers")
+
+    def __init__(self, data: bytes) -> None:
+        """``data``: app_metadata of one of the updates."""
+        start, end = FlatTable.root(data).bytes_span(PAYLOAD_SLOT) or (0, 0)
+        first, stop = FlatTable.root(data[start:end]).bytes_span(6) or (0, 0)
+        self._data = data
+        self._numbers = start + NUMBERS_POSITION
+        self._added = slice(start + first, start + stop)
+
+    def around(self, first_step: int, last_step: int, size: int, added: bytes) -> bytes:
+        """The finished app_metadata; the encoded row set is as long as that of the update at hand."""
+        data = bytearray(self._data)
+        NUMBERS.pack_into(data, self._numbers, first_step, last_step, size)
+        data[self._added] = added
         return bytes(data)
 
 

@@ -355,6 +355,49 @@ def test_few_threads_serve_many_tasks(dispatcher: Dispatcher) -> None:
     assert dispatcher.threads <= 20  # three, unless the machine is so busy that turns seem to be stuck
 
 
+def test_a_thread_reads_the_clock_once_from_one_turn_to_the_next(clock: Clock) -> None:
+    """And takes the lock once, which it does for the same things."""
+    readings = 0
+
+    def counting() -> float:
+        nonlocal readings
+        readings += 1
+        return clock.now
+
+    dispatcher = Dispatcher(clock=counting)
+    signal, tasks = ChangeSignal(), [Counting() for _ in range(1000)]
+    for task in tasks:
+        dispatcher.add(task, signal)
+    dispatcher.changed(signal)
+    until(lambda: all(task.turns == 1 for task in tasks))
+    dispatcher.close()
+    until(lambda: dispatcher.threads == 0)
+    assert readings <= len(tasks) + 100  # and some by threads that wait
+
+
+def test_a_turn_that_raises_ends_its_thread_and_no_more(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[type[BaseException]] = []
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: raised.append(arguments.exc_type))
+    signal, other = ChangeSignal(), ChangeSignal()
+
+    def fail(task: Counting) -> None:
+        if task.turns == 0:
+            raise ZeroDivisionError
+
+    failing, task = Counting(fail), Counting()
+    scheduled = dispatcher.add(failing, signal)
+    dispatcher.add(task, other)
+    dispatcher.changed(signal)
+    until(lambda: raised == [ZeroDivisionError])
+    dispatcher.changed(other)
+    until(lambda: task.turns == 1)
+    dispatcher.changed(signal)
+    until(lambda: failing.turns == 2)
+    dispatcher.remove(scheduled)
+
+
 def test_marking_a_change_does_not_cost_more_with_more_subscribers(dispatcher: Dispatcher) -> None:
     """Publishing waits for one lock; bringing the subscribers into the queue is the pool's work."""
     crowded, lonely = ChangeSignal(), ChangeSignal()

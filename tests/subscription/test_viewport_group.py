@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from barrage_server.engine import KeyedTable, UpdateGraph
-from barrage_server.rowset import RowSet
+from barrage_server.rowset import RowSet, encode_range
 from barrage_server.subscription import Dialect, TableFeed, Window
 from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.wire.batches import MessageWriter
@@ -75,6 +75,31 @@ def test_a_change_is_built_once_for_all_subscribers_at_the_same_step(monkeypatch
         stand.write(range(0, ROWS, VIEW), step + 1)
         stand.settle()
         assert built == step + 1
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_a_row_that_changes_in_several_columns_is_named_once(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One column changes in a row of each viewport, the other one in that row, in another one, or in none."""
+    stand = Stand(dialect)
+    named = Counter[int]()
+
+    def counting(first: int, last: int) -> bytes:
+        named[first] += 1
+        return encode_range(first, last)
+
+    monkeypatch.setattr("barrage_server.subscription.viewport_group.encode_range", counting)
+    rows = {first: first + (first // VIEW) % 3 for first in range(0, ROWS, 2 * VIEW)}
+    changed = sorted({*range(0, ROWS, VIEW), *rows.values()})
+    stand.table.upsert(
+        {
+            "k": changed,
+            "v": [-1 if key % VIEW == 0 else 0 for key in changed],
+            "s": ["other" if key in rows.values() else "value 0" for key in changed],
+        }
+    )
+    stand.settle()
+    assert max(named.values()) == 1 or dialect is Dialect.FLATTENED  # there rows are named by their place in a viewport
+    assert sum(named.values()) <= len(changed)
 
 
 def test_subscribers_that_join_leave_or_move_get_their_own_rows() -> None:

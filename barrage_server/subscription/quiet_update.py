@@ -1,0 +1,132 @@
+"""The update to a viewport in which nothing has changed: the most frequent one of a large table that ticks.
+
+It is the message of :func:`~barrage_server.subscription.message.update_message`, made by a shorter path: a batch
+without rows, and metadata that differs from that of an earlier one in a few bytes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from barrage_server.engine.update import TableUpdate
+from barrage_server.engine.version import TableVersion
+from barrage_server.rowset import RowSet, encode_row_set
+from barrage_server.subscription.message import (
+    Dialect,
+    EncodedMessage,
+    MessageEncoder,
+    encapsulated_messages,
+    update_message,
+)
+from barrage_server.subscription.window import Window
+from barrage_server.wire.metadata import UpdateMetadata
+from barrage_server.wire.raw import encode_flight_data
+from barrage_server.wire.update_metadata import QuietFrame
+from barrage_server.wire.wrapper import unwrap
+
+__all__ = ["QuietMessage", "QuietUpdates", "leaves_view"]
+
+_MOST_FRAMES: Final = 8  # of one subscriber: encoded row sets differ in length
+_MOST_SET_BYTES: Final = 64  # of an encoded row set in a frame
+_NO_ROWS: Final = encode_row_set(RowSet.empty())
+
+
+def leaves_view(
+    encoder: MessageEncoder, window: Window, update: TableUpdate, before: RowSet, version: TableVersion
+) -> bool:
+    """Whether ``update`` changes nothing in a viewport: neither which rows are in view nor their values.
+
+    ``False`` as well where that would take long to find out: for updates that remove rows or shift them.
+
+    Args:
+        encoder: how messages to the subscriber are written.
+        window: its viewport; a full subscription sees every change.
+        update: what has changed.
+        before: the row set before.
+        version: the version after.
+
+    """
+    if window.is_full or update.removed or update.shifted.size:
+        return False
+    view = window.keys(version.row_set)
+    if update.added and view != window.keys(before):
+        return False
+    modified = encoder.modified(update)
+    seen: RowSet | None = None
+    for number in window.columns:
+        rows = modified[number]
+        if rows is not seen and rows and not rows.is_disjoint(view):
+            return False
+        seen = rows
+    return True
+
+
+class QuietUpdates:
+    """The updates to one subscriber that leave its viewport as it was.
+
+    Args:
+        encoder: how messages are written.
+
+    """
+
+    def __init__(self, encoder: MessageEncoder) -> None:
+        self._encoder = encoder
+        self._names_rows = encoder.dialect is Dialect.KEY_SPACE  # that are added to the table, out of view
+        self._frames: dict[tuple[bool, int], QuietFrame] = {}  # by the direction, and the length of the added rows
+
+    def message(
+        self, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
+    ) -> QuietMessage | EncodedMessage:
+        """The message about an ``update`` that :func:`leaves_view`; the rest as for
+        :func:`~barrage_server.subscription.message.update_message`.
+        """
+        added = encode_row_set(update.added) if update.added and self._names_rows else _NO_ROWS
+        place = (window.reverse, len(added))
+        frame = self._frames.get(place)
+        if frame is None:
+            message = update_message(self._encoder, window, update, before, first_step, version)
+            if len(added) > _MOST_SET_BYTES:
+                return message
+            if len(self._frames) >= _MOST_FRAMES:
+                self._frames.clear()
+            frame = self._frames[place] = QuietFrame(message.metadata.encode((0, 0)))
+        return QuietMessage(self._encoder, frame.around(first_step, version.step, version.size, added))
+
+
+class QuietMessage:
+    """A message without rows; see :class:`~barrage_server.subscription.message.EncodedMessage`."""
+
+    __slots__ = ("_app_metadata", "_encoder")
+
+    is_snapshot: Final = False
+    row_count: Final = 0
+
+    def __init__(self, encoder: MessageEncoder, app_metadata: bytes) -> None:
+        self._encoder = encoder
+        self._app_metadata = app_metadata
+
+    @property
+    def metadata(self) -> UpdateMetadata:
+        """The decoded metadata of the message."""
+        return UpdateMetadata.decode_payload(unwrap(self._app_metadata)[1])
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+        """The record batch with its ``app_metadata``."""
+        return iter(((self._encoder.writer.batch_without_rows(), self._app_metadata),))
+
+    def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
+        """The same as raw messages."""
+        header, body = self._encoder.writer.ipc_without_rows()
+        return iter(((header, self._app_metadata, body),))
+
+    def flight_data(self) -> Iterator[bytes]:
+        """The same as serialized ``FlightData``."""
+        for header, app_metadata, body in self.ipc_messages():
+            yield encode_flight_data(header, app_metadata, body)
+
+    def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
+        """The same for web pages; see :func:`~barrage_server.subscription.message.encapsulated_messages`."""
+        return encapsulated_messages(self.ipc_messages())
