@@ -329,7 +329,14 @@ def _by_page(keys: Int64Array, page_bits: int) -> tuple[Int64Array | None, list[
 
 
 def _arranged(parts: list[CellArray], order: Int64Array | None, out: CellArray) -> CellArray:
-    """The cells of all parts in one array, in ``out`` by their positions if there is an order."""
+    """Return the cells of all parts in one array.
+
+    Args:
+        parts: the cells by page.
+        order: the position of each cell in the result; ``None`` if the parts have that order.
+        out: the array that is filled if there is an order or no part.
+
+    """
     if not parts:
         return out
     joined: CellArray = parts[0] if len(parts) == 1 else np.concatenate(parts)

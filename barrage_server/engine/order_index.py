@@ -398,7 +398,10 @@ class OrderIndex:
         return gather_any(cells.pages, slots, cells.dtype, cells.page_bits)
 
     def _keys_of_leaves(self, leaves: Int64Array) -> Int64Array:
-        """The keys of the rows in all slots of leaves, a line for each; those of free slots mean nothing."""
+        """Return the row keys in all slots of leaves, a line for each leaf.
+
+        The values of free slots mean nothing.
+        """
         cells = self._cells
         return gather_runs(cells.pages, self._blocks.slots(leaves), cells.dtype, cells.page_bits, BITS)
 

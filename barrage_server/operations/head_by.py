@@ -114,7 +114,13 @@ class HeadBy(Operator):
         return self._order.rows.subset(RowSet.from_ranges(first, first + rows - 1))
 
     def _spans(self, first: Int64Array, end: Int64Array) -> RowSet:
-        """The keys from the first to the last row of some groups, which are at these positions."""
+        """Return the keys between the first and the last row of groups.
+
+        Args:
+            first: the position of the first row of each group.
+            end: the position behind its last row.
+
+        """
         if not len(first):
             return RowSet.empty()
         keys = self._order.rows.select(np.stack((first, end - 1), axis=1).ravel())

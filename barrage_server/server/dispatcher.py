@@ -308,7 +308,10 @@ class Dispatcher:
             self._is_short = False
 
     def _serve(self) -> None:
-        """Serve tasks, one after the other. The lock is taken once from one turn to the next."""
+        """Serve one task after another.
+
+        The lock is taken once from one turn to the next.
+        """
         scheduled: ScheduledTask | None = None
         wake_at: float | None = None
         while True:

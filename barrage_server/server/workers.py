@@ -92,11 +92,16 @@ class Workers(Executor):
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
     ) -> Result:
-        """Call a function on a thread, and await its result. Raises the errors of :meth:`submit`."""
+        """Call a function on a thread, and await its result.
+
+        Raises the errors of :meth:`submit`.
+        """
         return await asyncio.wrap_future(self.submit(function, *args, **keywords))
 
     async def run_while_wanted(self, work: Callable[[Callable[[], bool]], Result]) -> Result:
-        """Call ``work(is_gone)`` on a thread, and await its result. Raises the errors of :meth:`submit`.
+        """Call ``work(is_gone)`` on a thread, and await its result.
+
+        Raises the errors of :meth:`submit`.
 
         Args:
             work: its argument tells whether the caller was cancelled, so that the rest need not be done.

@@ -1,7 +1,8 @@
-"""The update to a viewport in which nothing has changed: the most frequent one of a large table that ticks.
+"""Updates to a viewport in which nothing has changed.
 
-It is the message of :func:`~barrage_server.subscription.message.update_message`, made by a shorter path: a batch
-without rows, and metadata that differs from that of an earlier one in a few bytes only.
+They are the most frequent ones of a large table that ticks. Each is the message of
+:func:`~barrage_server.subscription.message.update_message`, made by a shorter path: a batch without rows, and metadata
+that differs from that of an earlier one in a few bytes only.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _NO_ROWS: Final = encode_row_set(RowSet.empty())
 def leaves_view(
     encoder: MessageEncoder, window: Window, update: TableUpdate, before: RowSet, version: TableVersion
 ) -> bool:
-    """Whether ``update`` changes nothing in a viewport: neither which rows are in view nor their values.
+    """Whether ``update`` changes neither the rows in view nor their values.
 
-    ``False`` as well where that would take long to find out: for updates that remove rows or shift them.
+    ``False`` as well for updates that remove rows or shift them: to find out would take long.
 
     Args:
         encoder: how messages to the subscriber are written.
@@ -80,8 +81,15 @@ class QuietUpdates:
     def message(
         self, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
     ) -> QuietMessage | EncodedMessage:
-        """The message about an ``update`` that :func:`leaves_view`; the rest as for
-        :func:`~barrage_server.subscription.message.update_message`.
+        """Make the message about an update that leaves the view as it was.
+
+        Args:
+            window: the viewport.
+            update: what has changed; see :func:`leaves_view`.
+            before: the row set before.
+            first_step: the first step of the update.
+            version: the version after.
+
         """
         added = encode_row_set(update.added) if update.added and self._names_rows else _NO_ROWS
         place = (window.reverse, len(added))
@@ -97,7 +105,10 @@ class QuietUpdates:
 
 
 class QuietMessage:
-    """A message without rows; see :class:`~barrage_server.subscription.message.EncodedMessage`."""
+    """A message without rows.
+
+    Its methods are those of :class:`~barrage_server.subscription.message.EncodedMessage`.
+    """
 
     __slots__ = ("_app_metadata", "_encoder")
 
@@ -128,5 +139,5 @@ class QuietMessage:
             yield encode_flight_data(header, app_metadata, body)
 
     def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """The same for web pages; see :func:`~barrage_server.subscription.message.encapsulated_messages`."""
+        """The same for web pages."""
         return encapsulated_messages(self.ipc_messages())

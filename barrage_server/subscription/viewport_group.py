@@ -267,7 +267,10 @@ class _Runs:
 
     @cached_property
     def singles(self) -> Keys:
-        """The row of each viewport, in the numbering of messages; -1 where it has none or several."""
+        """The one row of each viewport, in the numbering of messages.
+
+        -1 where a viewport has none or several.
+        """
         if not len(self._named):
             return np.full(len(self.lengths), -1)
         rows = self._named[np.minimum(self._starts, len(self._named) - 1)]

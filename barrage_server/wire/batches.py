@@ -188,7 +188,7 @@ class MessageWriter:
         return batch
 
     def ipc_without_rows(self) -> tuple[bytes, list[Any]]:
-        """Header and body of an update without rows as a raw message: the same objects each time."""
+        """Return header and body of a raw message without rows, the same each time."""
         message = self._ipc_no_rows
         if message is None:
             message = self._ipc_no_rows = self._ipc_message(self._empty, 0)

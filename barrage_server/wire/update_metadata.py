@@ -219,8 +219,9 @@ class MovedFrame:
 
 
 class QuietFrame:
-    """The metadata of updates that differ in their steps, size and ``added_rows`` only: of viewports that do not
-    change.
+    """The metadata of updates that differ in steps, size and ``added_rows`` only.
+
+    These are the updates to a viewport in which nothing changes.
     """
 
     __slots__ = ("_added", "_data", "_numbers")
@@ -234,7 +235,15 @@ class QuietFrame:
         self._added = slice(start + first, start + stop)
 
     def around(self, first_step: int, last_step: int, size: int, added: bytes) -> bytes:
-        """The finished app_metadata; the encoded row set is as long as that of the update at hand."""
+        """Return the app_metadata of another such update.
+
+        Args:
+            first_step: its first step.
+            last_step: its last step.
+            size: the number of rows of the table.
+            added: the encoded ``added_rows``, as long as those of the update that the frame was made of.
+
+        """
         data = bytearray(self._data)
         NUMBERS.pack_into(data, self._numbers, first_step, last_step, size)
         data[self._added] = added
