@@ -314,7 +314,8 @@ class Subscription:
     def _answer_change(self, now: float) -> list[Message]:
         """Make the update of the old window, then the answer to the change.
 
-        Both are of one version. The update is left out if it tells nothing about the old window, and the table has the same rows.
+        Both are of one version. The update is left out if it tells nothing about the old window, and the table has the
+        same rows.
         """
         assert self._node is not None and self._change is not None
         version = self._table.version
