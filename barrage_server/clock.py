@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final
 
-from barrage_server.arguments import instance, integer, shown
+from barrage_server.arguments import flag, instance, integer, shown
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.alias import own
 from barrage_server.engine.time_table import BlinkTimeTable, Ticking, TimeTable
@@ -86,8 +86,7 @@ def _beginning(
     period: int | str, start_time: int | str | None, blink_table: bool, least: int, now: int
 ) -> tuple[int, int, int]:
     """The first moment and the period, in nanoseconds, and the rows due at ``now``."""
-    if not isinstance(blink_table, bool):
-        raise InvalidRequestError(f"blink_table must be True or False, not {shown(blink_table)}.")
+    flag(blink_table, "blink_table")
     every = integer(_nanoseconds(period, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST)
     if start_time is None:
         start = now - now % every

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, overload
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.arguments import choice, integer, optional_names, shown, text
+from barrage_server.arguments import choice, flag, integer, optional_names, shown, text
 from barrage_server.client.access import Access
 from barrage_server.client.failures import translated
 from barrage_server.client.info import TableList
@@ -167,8 +167,7 @@ class Client:
         for value, what in ((period, "period"), (0 if start_time is None else start_time, "start_time")):
             if isinstance(value, bool) or not isinstance(value, int | str):
                 raise InvalidRequestError(f"{what} must be a number of nanoseconds or a text, not {shown(value)}.")
-        if not isinstance(blink_table, bool):
-            raise InvalidRequestError(f"blink_table must be True or False, not {shown(blink_table)}.")
+        flag(blink_table, "blink_table")
         return planned(self._session, TimeTable(period, start_time, blink_table))
 
     def snapshot(

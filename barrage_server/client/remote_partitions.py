@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pat
 
-from barrage_server.arguments import callback, names, shown
+from barrage_server.arguments import callback, flag, names, shown
 from barrage_server.client.remote_table import RemoteTable
 from barrage_server.engine.conform import conform_key
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
@@ -56,8 +56,7 @@ class RemotePartitionedTable:
     ) -> None:
         self.table = table
         self.key_columns = names(by, "by", single=True)
-        if not isinstance(drop_keys, bool):
-            raise InvalidRequestError(f"drop_keys must be True or False, not {shown(drop_keys)}.")
+        flag(drop_keys, "drop_keys")
         self.drop_keys = drop_keys
         self._transforms = tuple(transforms)
         self._keys = table.select_distinct(list(self.key_columns))

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from barrage_server.arguments import callback, names, shown
+from barrage_server.arguments import callback, flag, names, shown
 from barrage_server.engine.conform import conform_key
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError
@@ -72,8 +72,7 @@ class PartitionedTable:
     ) -> None:
         self.table = table
         self.key_columns = names(by, "by", single=True)
-        if not isinstance(drop_keys, bool):
-            raise InvalidRequestError(f"drop_keys must be True or False, not {shown(drop_keys)}.")
+        flag(drop_keys, "drop_keys")
         if not self.key_columns:
             raise InvalidRequestError("by must not be empty: name at least one column.")
         self.drop_keys = drop_keys

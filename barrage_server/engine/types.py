@@ -19,6 +19,7 @@ from barrage_server.wire.array_bound import MOST_ITEMS
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 from barrage_server.wire.plain_type import is_bytes_like, is_fixed_width, plain_type
+from barrage_server.wire.schema import unwrapped_type
 
 __all__ = [
     "StorageKind",
@@ -95,8 +96,7 @@ def check_key_type(data_type: pa.DataType) -> None:
 
 
 def _can_be_key(data_type: pa.DataType) -> bool:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
+    data_type = unwrapped_type(data_type)
     if pat.is_struct(data_type):
         return all(_can_be_key(data_type.field(index).type) for index in range(data_type.num_fields))
     stored = storage_type(data_type)

@@ -106,9 +106,9 @@ class Connections:
         if ends:
             with self._scanning:
                 count = self._scan.shut(ends)
-            held_back = _ENDS.admit()
-            if count and held_back is not None:
-                logger.warning("%d connections were shut: too many, or without credentials for too long", count)
+            if count:
+                text = "%d connections were shut: too many, or without credentials for too long"
+                _ENDS.log(logger, logging.WARNING, text, count)
         self._not_before = now + _SHARE * (self._timer() - begun)
 
     def shut(self, peer: str) -> bool:

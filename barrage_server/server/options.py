@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection, Mapping, Sequence
 
-from barrage_server.arguments import integer, shown
+from barrage_server.arguments import flag, integer, shown
 from barrage_server.errors import InvalidRequestError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.server.access import Role, checked_roles
@@ -48,9 +48,7 @@ def check_console(console: bool, host: str, *, is_guarded: bool, has_port: bool,
         has_web: whether it has a port for Deephaven's JavaScript client.
 
     """
-    if not isinstance(console, bool):
-        raise InvalidRequestError(f"console must be True or False, not {shown(console)}.")
-    if not console:
+    if not flag(console, "console"):
         return
     if not has_port:
         raise InvalidRequestError(

@@ -172,10 +172,5 @@ class StrangerCalls:
         return set(self._refused)
 
     def _log(self, address: str) -> None:
-        held_back = _ENDS.admit()
-        if held_back is not None:
-            logger.warning(
-                "a connection of %s ends: there were more than %d calls a second without credentials from there",
-                address,
-                self._per_second,
-            )
+        text = "a connection of %s ends: there were more than %d calls a second without credentials from there"
+        _ENDS.log(logger, logging.WARNING, text, address, self._per_second)

@@ -52,14 +52,14 @@ def _safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     with _counts_lock:
         _counts[_public_class(error)] += 1
     if isinstance(error, AuthenticationError):
-        _log(_LOG_INS, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
+        _LOG_INS.log(logger, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
         return error
     error_id = _error_id()
     if isinstance(error, BarrageError):
         error = identified(error, error_id)
     if isinstance(error, BarrageError) and (not isinstance(error, InternalError) or error_id in str(error)):
         throttle = _LOG_INS if call_facts().get("principal") is None else _REFUSALS
-        _log(throttle, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
+        throttle.log(logger, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
         return error
     logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error, extra={"request_id": error_id})
     if isinstance(error, InternalError):
@@ -83,15 +83,6 @@ def _with_id(error: BarrageError, error_id: str) -> str:
 
 def _where(error_id: str) -> str:
     return f"The server's log has the details under the id {error_id}."
-
-
-def _log(throttle: Throttle, level: int, text: str, *args: object) -> None:
-    """Log a refusal within a rate: callers without credentials must not fill a disk."""
-    if not logger.isEnabledFor(level):
-        return
-    held_back = throttle.admit()
-    if held_back is not None:
-        logger.log(level, text + (f" (and {held_back:,} more, not shown)" if held_back else ""), *args)
 
 
 def _public_class(error: BaseException) -> str:

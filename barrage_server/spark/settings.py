@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from barrage_server.address import ServerAddress
-from barrage_server.arguments import integer, shown
+from barrage_server.arguments import flag, integer, shown
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.wire.protocol import CommitPart, CommitRequest, PublishMode, TableKind
@@ -117,8 +117,7 @@ class PublishSettings:
                 "barrage-server instead: grpc://host:8815."
             )
         object.__setattr__(self, "uri", address.uri)
-        if not isinstance(self.takeover, bool):
-            raise InvalidRequestError(f"takeover must be True or False, not {shown(self.takeover)}.")
+        flag(self.takeover, "takeover")
         integer(self.ship_threshold, "ship_threshold")
         if self.capacity is not None:
             integer(self.capacity, "capacity", least=1)

@@ -28,6 +28,7 @@ from barrage_server.plan.downsample import Downsample
 from barrage_server.plan.operation import Operation, Sort, SortColumn, Where
 from barrage_server.wire.browser_types import form_of
 from barrage_server.wire.page_messages import CellFilter, Open, Plot
+from barrage_server.wire.schema import unwrapped_type
 
 __all__ = ["OPERATIONS", "operations_of"]
 
@@ -87,7 +88,7 @@ def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
                 return Compare(Comparison.EQUAL, column, text == "true")
             case "float":
                 # of the column's width: the digits of a narrow float mean another double
-                value = float(pa.scalar(float(text)).cast(_storage_type(schema.types[number]), safe=False).as_py())
+                value = float(pa.scalar(float(text)).cast(unwrapped_type(schema.types[number]), safe=False).as_py())
                 return IsNan(column) if math.isnan(value) else Compare(Comparison.EQUAL, column, value)
             case "decimal":
                 return Compare(Comparison.EQUAL, column, BigDecimal(text))
@@ -115,9 +116,3 @@ def _nanoseconds(text: str) -> int:
     moment = datetime.fromisoformat(f"{day}T{hours}:{minutes}:{seconds}{offset or '+00:00'}")
     whole = (moment - _EPOCH) // timedelta(seconds=1)
     return whole * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
-
-
-def _storage_type(data_type: pa.DataType) -> pa.DataType:
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
