@@ -66,12 +66,12 @@ class BoundNames:
         state = self._state
         with self._lock, state.making(principal) as check_new:
             there = state.catalog.find(name)
-            if there is None:
-                check_new({name: table.schema})
-            else:
+            if there is not None:
                 if self._bound.get(name) is not there:
                     raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
                 state.access.check(principal, name, Right.DROP)
+            check_new({name: table.schema})
+            if there is not None:
                 state.drop(name)
             served = state.catalog.add(table, name)
             self._bound[name] = served

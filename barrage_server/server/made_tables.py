@@ -69,7 +69,7 @@ class MadeTables:
 
     def _admit(self, principal: Principal, tables: Mapping[str, pa.Schema], names: Counter[str]) -> None:
         limits = self._limits
-        if self._catalog.count + len(tables) > limits.tables:
+        if self._catalog.count + sum(self._catalog.find(name) is None for name in tables) > limits.tables:
             raise LimitError(
                 f"This server has {count(self._catalog.count, 'tables')}, and clients make no more than "
                 f"{limits.tables:,} (tables). Drop some, or use one that is there."

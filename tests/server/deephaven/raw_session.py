@@ -36,13 +36,14 @@ class Session:
         self._exports += 1
         return proto.Ticket(ticket=export_ticket(self._exports))
 
-    def upload(self) -> proto.Ticket:
+    def upload(self, schema: pa.Schema = SCHEMA) -> proto.Ticket:
+        """Upload a table of three rows, of columns with int64 values."""
         ticket = self._ticket()
         options = fl.FlightCallOptions(headers=[(b"authorization", self._bearer.encode())], timeout=10)
         descriptor = fl.FlightDescriptor.for_path("export", str(self._exports))
-        writer, _ = self._flight.do_put(descriptor, SCHEMA, options)
+        writer, _ = self._flight.do_put(descriptor, schema, options)
         with writer:
-            writer.write_table(pa.table({"x": [1, 2, 3]}))
+            writer.write_table(pa.table([[1, 2, 3]] * len(schema), schema=schema))
         return ticket
 
     def input_table(self, kind: Any) -> proto.Ticket:

@@ -66,6 +66,23 @@ def test_a_name_is_given_anew_and_the_table_before_is_freed() -> None:
             until(lambda: tables(server) == 1)
 
 
+def test_a_name_that_is_given_anew_counts_with_its_new_columns_only() -> None:
+    with Server(deephaven_port=0, limits=Limits(tables=1, total_columns=3)) as server:
+        place = (server.deephaven_uri or "").removeprefix("dh+plain://")
+        with grpc.insecure_channel(place) as channel, fl.FlightClient(f"grpc://{place}") as flight:
+            session = Session(channel, flight)
+
+            def bind(width: int) -> None:
+                session.bind("t", session.upload(pa.schema([(f"c{number}", pa.int64()) for number in range(width)])))
+
+            for width in (1, 3, 2, 3):
+                bind(width)
+            with pytest.raises(grpc.RpcError, match="total_columns") as caught:
+                bind(4)
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert server.table("t").schema.names == ["c0", "c1", "c2"]
+
+
 def test_no_more_tables_than_a_session_may_hold_and_nothing_is_left_of_those_beyond() -> None:
     with Server(deephaven_port=0, limits=Limits(exports=2)) as server:
         place = (server.deephaven_uri or "").removeprefix("dh+plain://")
