@@ -321,7 +321,7 @@ class UpdateGraph:
         ``table.failure`` is the error. The listener runs on a publishing thread and must be quick.
 
         Returns:
-            a function that removes the listener.
+            A function that removes the listener.
         """
         return self._runner.listeners.failures.add(listener)
 

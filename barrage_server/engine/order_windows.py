@@ -170,7 +170,7 @@ class _Spread:
         A window lies within one block. Some crowded leaves may have none.
 
         Returns:
-            the first leaf of each window, and the leaf behind its last.
+            The first leaf of each window, and the leaf behind its last.
         """
         ends, limits = np.zeros(len(crowded), np.int64), self._blocks.ends[self._blocks.of_leaves(crowded)]
         for size in range(2, _REACH + 1):
@@ -201,7 +201,7 @@ class _Spread:
         """Aligned windows with room for the rows of crowded leaves.
 
         Returns:
-            the first leaf of each window; the leaf behind its last; the number of all leaves afterwards, which grows
+            The first leaf of each window; the leaf behind its last; the number of all leaves afterwards, which grows
                 only where there is a single block; and the blocks in which no window has room.
         """
         count, level = self._count, 1
