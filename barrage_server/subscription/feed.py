@@ -268,7 +268,7 @@ class TableFeed:
             return time, version
 
     def tick_after(self, interval: float, time: float) -> float:
-        """Return the first tick at ``time`` or later; ``time`` if there are no ticks yet."""
+        """Return the first tick of ``interval`` at ``time`` or later; ``time`` without ticks."""
         tick = self._ticks.get(interval)
         if tick is None:
             return time
