@@ -243,7 +243,10 @@ def _picked(cells: Any, where: Int64Array) -> CellArray:
 
 
 def view(pages: Pages, plan: ReadPlan, page_bits: int) -> CellArray | None:
-    """The cells of ``plan`` without a copy, if they are one run in one page."""
+    """The cells of ``plan`` without a copy.
+
+    ``None`` if they are not one run in one page.
+    """
     segments = plan.segments(page_bits)
     if len(segments) != 1 or not isinstance(segments[0].where, slice):
         return None

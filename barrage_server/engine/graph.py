@@ -292,7 +292,10 @@ class UpdateGraph:
             self._runner.forget(table)
 
     def retire(self, table: Table, reason: str) -> None:
-        """Keep ``table`` out of later cycles; its publishers are told ``reason``."""
+        """Keep ``table`` out of later cycles.
+
+        Its publishers get an UnavailableError with ``reason``.
+        """
         with self._alone():
             table.retire(reason)
 
