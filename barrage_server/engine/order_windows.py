@@ -156,7 +156,6 @@ class _Spread:
         rows: the number of rows of each leaf after the change.
         hot: the leaves to which several rows come at once, and how many.
         blocks: the blocks of the leaves. The numbers of leaves align windows.
-
     """
 
     def __init__(self, rows: Int64Array, hot: Hot, blocks: Blocks) -> None:

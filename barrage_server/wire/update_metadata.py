@@ -301,6 +301,7 @@ def _layout(lengths: tuple[int | None, ...], modified: bool) -> tuple[struct.Str
 
     Returns:
         The layout; the vtable: two lengths, then the position of each slot; and the offsets of the vectors.
+
     """
     slots = [0] * 14
     for slot, position in _SCALAR_SLOTS.items():
