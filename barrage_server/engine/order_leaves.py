@@ -33,7 +33,7 @@ Masks: TypeAlias = npt.NDArray[np.uint32]
 
 _ONE: Final = np.uint32(1)
 _SORTED: Final = 64
-"""Leaves for each of some, from which on sorting these costs less than looking at all."""
+"""Leaves of the order per given leaf, from which sorting the given ones costs less than a mask of all."""
 
 
 def packed(counts: Int64Array) -> Masks:
