@@ -125,7 +125,6 @@ class Clock:
 
         Raises:
             LimitError: the process can start no further thread.
-
         """
         with self._changed:
             self._tables.append(weakref.ref(table))

@@ -181,7 +181,10 @@ def choose_allocators() -> None:
 
 
 class _Mallinfo(ctypes.Structure):
-    """The result of glibc's ``mallinfo2``; ``free`` is its ``fordblks``."""
+    """The result of glibc's ``mallinfo2``.
+
+    ``free`` is its ``fordblks``: bytes of free blocks in all arenas.
+    """
 
     _fields_: ClassVar = [("before", ctypes.c_size_t * 8), ("free", ctypes.c_size_t), ("after", ctypes.c_size_t)]
 

@@ -110,6 +110,7 @@ def _form(kind: Any, owns: tuple[type, ...]) -> _Form:
 
     Raises:
         TypeError: the type has no form as JSON.
+
     """
     scalars: set[type] = set()
     enumeration: type[StrEnum] | None = None

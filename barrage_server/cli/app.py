@@ -86,10 +86,7 @@ def root(
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Live tables over Arrow Flight, from Spark or Python.
-
-    Publish to them from anywhere, follow them from anywhere.
-    """
+    """Live tables over Arrow Flight, published by Spark or Python, followed anywhere."""
 
 
 @app.command()

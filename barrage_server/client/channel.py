@@ -146,7 +146,6 @@ class Channel:
 
         Raises:
             AuthenticationError: there is no session; only calls of Flight begin one.
-
         """
         session = self.login.session
         if session is None:

@@ -162,7 +162,6 @@ class Client:
             start_time: the time of the first row: nanoseconds since 1970 UTC, or a text such as
                 ``"2024-06-15T10:00:00Z"``. None for the time at which the server makes the table.
             blink_table: whether rows live for one cycle.
-
         """
         for value, what in ((period, "period"), (0 if start_time is None else start_time, "start_time")):
             if isinstance(value, bool) or not isinstance(value, int | str):

@@ -41,7 +41,6 @@ class _Origin:
         schema: the plain schema of the stream.
         applier: has applied the messages so far.
         node: the replica's place in its own history. The origin is valid only while the replica is there.
-
     """
 
     point: ResumePoint

@@ -17,7 +17,7 @@ class Cursor:
 
     A slow consumer gets fewer and larger updates. Its memory is bounded: when the values changed since its last update
     outweigh the table, they are copied from the history, which can then be freed. A cursor that has not started drops
-    the updates instead.
+    the updates instead, and begins with the next one.
     """
 
     def __init__(self) -> None:

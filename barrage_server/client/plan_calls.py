@@ -148,6 +148,7 @@ class ChosenPlanCalls(PlanCalls):
         Raises:
             DependencyError: the server is Deephaven's, and the extra is missing.
             BarrageError: the plan cannot be computed; the error of the server.
+
         """
         return self._calls().compute(plan)
 

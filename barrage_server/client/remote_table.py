@@ -142,7 +142,6 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
 
         Raises:
             InvalidRequestError: one of ``others`` is not a table of this client.
-
         """
         for other in others:
             if not isinstance(other, RemoteTable):
@@ -161,7 +160,6 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         Args:
             by: the columns with the keys.
             drop_keys: whether these tables lack the key columns.
-
         """
         from barrage_server.client.remote_partitions import RemotePartitionedTable  # imports this module
 
@@ -270,7 +268,6 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
             AlreadyExistsError: there is another table of that name.
             ForbiddenError: the right to make that table is missing.
             LimitError: there are too many tables.
-
         """
         address, plans = self._address, self._session.plans
         checked_name(name)

@@ -132,7 +132,7 @@ class SubscriptionWorker:
             self.view = view
             self.content.wanted = window
             if window.is_full != old.is_full or (window.is_full and window.columns != old.columns):
-                self._reopen = True  # a stream has a viewport for its whole life, or never
+                self._reopen = True  # a stream cannot change between these, nor the columns of a whole table
                 if self._stream is not None:
                     self._stream.cancel()
             elif self._stream is not None and not self._reopen:

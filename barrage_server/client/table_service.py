@@ -109,6 +109,7 @@ class TableService(PlanCalls):
 
         Raises:
             UnknownTableError: it was lost with its session.
+
         """
 
         def ask() -> int:

@@ -31,6 +31,7 @@ class Update:
         after: the version after it.
         is_snapshot: whether the update comes from a changed view or a reconnection, and not from a change of the table.
         step: the server's step after the update; -1 when it does not say.
+
     """
 
     __slots__ = ("_change", "after", "before", "is_snapshot", "step")

@@ -57,7 +57,6 @@ class PublishResult:
         applied: whether this call has applied the batch; False when it had been committed before.
         rows: the number of rows applied; 0 for a repetition.
         last_batch: the publisher's last committed batch of the table now.
-
     """
 
     applied: bool

@@ -39,7 +39,10 @@ def alias(table: Table, name: str) -> Table:
 
 
 def own(source: Table) -> DerivedTable:
-    """A derived table that holds the only reference to ``source``, and has its rows."""
+    """A derived table with the rows of ``source``, which clients can only read.
+
+    It holds the only reference to ``source``.
+    """
     made = _Owner([source], source.name, Same(source.schema), traits=source.traits)
     source.graph.attach(made)
     return made

@@ -243,7 +243,10 @@ def _picked(cells: Any, where: Int64Array) -> CellArray:
 
 
 def view(pages: Pages, plan: ReadPlan, page_bits: int) -> CellArray | None:
-    """The cells of ``plan`` without a copy, if they are one run in one page."""
+    """The cells of ``plan`` without a copy.
+
+    ``None`` if they are not one run in one page.
+    """
     segments = plan.segments(page_bits)
     if len(segments) != 1 or not isinstance(segments[0].where, slice):
         return None
@@ -294,7 +297,6 @@ def gather_runs(
         dtype: the numpy type of a cell.
         page_bits: a page has ``2**page_bits`` cells at most.
         run_bits: the length of a run, as a power of two; at most that of ``MIN_PAGE_CELLS``.
-
     """
     order, parts = _by_page(keys, page_bits)
     width = 1 << run_bits
@@ -308,7 +310,6 @@ def _by_page(keys: Int64Array, page_bits: int) -> tuple[Int64Array | None, list[
     Returns:
         The positions of the keys in the order of the pages, ``None`` if they have it; and for each page its number and
         the offsets in it.
-
     """
     if len(keys) == 0:
         return None, []
@@ -335,7 +336,6 @@ def _arranged(parts: list[CellArray], order: Int64Array | None, out: CellArray) 
         parts: the cells by page.
         order: the position of each cell in the result; ``None`` if the parts have that order.
         out: the array that is filled if there is an order or no part.
-
     """
     if not parts:
         return out

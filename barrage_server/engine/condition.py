@@ -77,7 +77,7 @@ class Condition:
         It takes batches with the :attr:`columns` of ``schema``, in any order, and returns one boolean or null per row.
 
         Raises:
-            InvalidRequestError: the schema lacks a column, or a value has another type than its column.
+            InvalidRequestError: the schema lacks a column, or a value is none that its column can have.
         """
         known = set(schema.names)
         missing = [name for name in self.columns if name not in known]

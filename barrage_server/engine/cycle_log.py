@@ -57,7 +57,7 @@ class CycleLog(ABC):
         """Write a record of the cycle ``step``, which is about to run.
 
         Returns:
-            the position of the record; 0 for none.
+            The position of the record; 0 for none.
 
         Raises:
             ReadOnlyError: it cannot be written. The cycle must not run.
@@ -81,7 +81,7 @@ class CycleLog(ABC):
             notes: the events that did not happen.
 
         Returns:
-            the position of the new record.
+            The position of the new record.
         """
 
     @abstractmethod

@@ -56,7 +56,7 @@ class CycleRunner:
         """Run one cycle with ``commits``, and finish each of them.
 
         Returns:
-            an interrupt of the program during the cycle, if there was one.
+            An interrupt of the program during the cycle, if there was one.
         """
         try:
             cycle, admitted = self._admit(commits)

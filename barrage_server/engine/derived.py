@@ -140,7 +140,7 @@ class DerivedTable(Table):
         Before the graph attaches this table, the call may run beside cycles; the last call is between two cycles.
 
         Returns:
-            the number of changed rows.
+            The number of changed rows.
         """
         inputs = self._with_fixed(self.graph.versions(self.parents))
         changes = tuple(

@@ -292,7 +292,10 @@ class UpdateGraph:
             self._runner.forget(table)
 
     def retire(self, table: Table, reason: str) -> None:
-        """Keep ``table`` out of later cycles; its publishers are told ``reason``."""
+        """Keep ``table`` out of later cycles.
+
+        Its publishers get an UnavailableError with ``reason``.
+        """
         with self._alone():
             table.retire(reason)
 
@@ -321,7 +324,7 @@ class UpdateGraph:
         ``table.failure`` is the error. The listener runs on a publishing thread and must be quick.
 
         Returns:
-            a function that removes the listener.
+            A function that removes the listener.
         """
         return self._runner.listeners.failures.add(listener)
 

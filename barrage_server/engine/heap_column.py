@@ -198,7 +198,7 @@ class HeapColumn(Column):
         """Set the cells of ``plan``, and record the old ones in ``undo``.
 
         Returns:
-            the old cells; an empty array if ``undo`` is ``None``.
+            The old cells; an empty array if ``undo`` is ``None``.
         """
         self._prepare(plan)
         self.indexes.reserve(plan)

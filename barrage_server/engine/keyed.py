@@ -52,7 +52,7 @@ class _OverwrittenTable(RestorableTable):
             order: the position in the batch of each row of the plan; ``None`` for equal orders.
 
         Returns:
-            the changed rows of each column.
+            The changed rows of each column.
         """
         modified = [RowSet.empty()] * len(self._store.columns)
         if plan.size:

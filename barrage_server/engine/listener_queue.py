@@ -66,7 +66,11 @@ class ListenerQueue:
         self._untold.append(note)
 
     def tell(self) -> None:
-        """Call the queued listeners in order; does nothing when called by a listener."""
+        """Call the queued listeners in order, one thread at a time.
+
+        Returns when all are called. Called by a listener, it returns at once: the outer call continues with the changes
+        that the listener has made.
+        """
         thread = self._thread
         if thread.tells:
             return

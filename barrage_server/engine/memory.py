@@ -63,7 +63,10 @@ class GrowingArray:
                 self._memory.madvise(mmap.MADV_HUGEPAGE, 0, whole)
 
     def resize(self, count: int) -> None:
-        """Keep the first ``count`` elements in a new array; new elements are zero."""
+        """Keep the first ``count`` elements in a new array; new elements are zero.
+
+        The previous array becomes invalid.
+        """
         dtype, before = self.array.dtype, len(self.array)
         if self._memory is not None and count * dtype.itemsize >= _LARGE:
             del self.array

@@ -38,7 +38,7 @@ class Change(NamedTuple):
         """The row keys that stay and are shifted, before and after the change.
 
         Returns:
-            two int64 arrays of one length, ascending.
+            Two int64 arrays of one length, ascending.
         """
         shifted = self.update.shifted
         if not shifted.size:

@@ -96,7 +96,7 @@ class Fences:
             codes: the codes of the rows, one array at least.
 
         Returns:
-            for each row the least and the greatest number, int64.
+            For each row the least and the greatest number, int64.
         """
         low, high = np.zeros(0, np.int64), np.zeros(0, np.int64)
         for place, items in enumerate(codes):

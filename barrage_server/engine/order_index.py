@@ -388,7 +388,7 @@ class OrderIndex:
 
     @property
     def _cells(self) -> Cells:
-        """Those of :attr:`store`."""
+        """The cells of the one column of :attr:`store`."""
         (column,) = self.store.columns
         assert isinstance(column, FixedColumn)
         return column.cells

@@ -33,7 +33,7 @@ Masks: TypeAlias = npt.NDArray[np.uint32]
 
 _ONE: Final = np.uint32(1)
 _SORTED: Final = 64
-"""Leaves for each of some, from which on sorting these costs less than looking at all."""
+"""Leaves of the order per given leaf, from which sorting the given ones costs less than a mask of all."""
 
 
 def packed(counts: Int64Array) -> Masks:
@@ -60,7 +60,7 @@ def by_leaf(slots: Int64Array) -> tuple[Int64Array, Masks]:
     """Group distinct, ascending slots by leaf.
 
     Returns:
-        the leaves, and for each leaf the mask of its slots.
+        The leaves, and for each leaf the mask of its slots.
     """
     if not len(slots):
         return slots, np.zeros(0, np.uint32)
@@ -141,7 +141,7 @@ class Rest:
             slots: one slot of each leaf, within the leaf.
 
         Returns:
-            the number of rows, and the next slot within the leaf, or 32; both int64.
+            The number of rows, and the next slot within the leaf, or 32; both int64.
         """
         masks, up_to = self.masks[leaves], packed(slots + 1)
         return counts_of(masks & up_to), first_slots(masks & ~up_to)

@@ -156,7 +156,6 @@ class _Spread:
         rows: the number of rows of each leaf after the change.
         hot: the leaves to which several rows come at once, and how many.
         blocks: the blocks of the leaves. The numbers of leaves align windows.
-
     """
 
     def __init__(self, rows: Int64Array, hot: Hot, blocks: Blocks) -> None:
@@ -170,7 +169,7 @@ class _Spread:
         A window lies within one block. Some crowded leaves may have none.
 
         Returns:
-            the first leaf of each window, and the leaf behind its last.
+            The first leaf of each window, and the leaf behind its last.
         """
         ends, limits = np.zeros(len(crowded), np.int64), self._blocks.ends[self._blocks.of_leaves(crowded)]
         for size in range(2, _REACH + 1):
@@ -201,7 +200,7 @@ class _Spread:
         """Aligned windows with room for the rows of crowded leaves.
 
         Returns:
-            the first leaf of each window; the leaf behind its last; the number of all leaves afterwards, which grows
+            The first leaf of each window; the leaf behind its last; the number of all leaves afterwards, which grows
                 only where there is a single block; and the blocks in which no window has room.
         """
         count, level = self._count, 1

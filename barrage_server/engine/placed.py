@@ -72,7 +72,7 @@ class PlacedRows:
             came: the added rows, ascending, none among the rows that stay.
 
         Returns:
-            the own keys of the removed rows, and of the added ones. A key may be in both.
+            The own keys of the removed rows, and of the added ones. A key may be in both.
         """
         freed = self._keys[gone]
         freed.sort()

@@ -145,7 +145,7 @@ class ReadPlan:
         """Where strictly increasing ``keys`` occur in this plan.
 
         Returns:
-            the positions in the plan, and which of ``keys`` are at them (a slice or positions); of equal length.
+            The positions in the plan, and which of ``keys`` are at them (a slice or positions); of equal length.
         """
         # No bound is last_key + 1, which may be beyond int64: the keys would be compared as floats.
         low = int(keys.searchsorted(self.first_key))

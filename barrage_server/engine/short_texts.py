@@ -123,7 +123,7 @@ def words_of(column: pa.Array) -> _Words | None:
         column: values of a type that :func:`are_texts` accepts, at least one.
 
     Returns:
-        a uint64 per text; ``None`` if a text is longer.
+        A uint64 per text; ``None`` if a text is longer.
     """
     offsets = offsets_of(column).astype(np.int64)
     lengths = np.diff(offsets)

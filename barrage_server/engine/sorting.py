@@ -26,7 +26,7 @@ def sort_with_positions(values: Int64Array, *, runs: int | None = None) -> tuple
         runs: the number of ascending runs in ``values``, if the caller knows it.
 
     Returns:
-        two int64 arrays as long as ``values``: the numbers in ascending order, and their positions. Equal numbers stay
+        Two int64 arrays as long as ``values``: the numbers in ascending order, and their positions. Equal numbers stay
             in order.
     """
     bits = len(values).bit_length()

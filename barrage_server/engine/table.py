@@ -213,7 +213,7 @@ class Table(Operable["Table"]):
         another publisher.
 
         Returns:
-            a function that removes the listener.
+            A function that removes the listener.
         """
         callback(listener, "listener")
         return self._listeners.add(listener)
@@ -245,7 +245,7 @@ class Table(Operable["Table"]):
         """Prepare a version with other views, after a cycle without a change.
 
         Returns:
-            whether there are other views.
+            Whether there are other views.
         """
         return False
 

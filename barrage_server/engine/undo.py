@@ -5,17 +5,17 @@ current when it became visible; nodes that no version needs are unreachable and 
 
 The writer, for each write to cells that some version may read:
 
- 1. records the old values in the newest node (:meth:`Undo.record`);
- 2. only then overwrites the cells.
+1. records the old values in the newest node (:meth:`Undo.record`);
+2. only then overwrites the cells.
 
 The node that follows is attached (:meth:`Undo.start_next`) when the next version is made, after the last record was
 added to the node.
 
 The reader of the version that holds node N:
 
- 1. gathers the present cells;
- 2. only then reads the entries of N and of the nodes after it, and puts the recorded values back. Where a row occurs
-    more than once, the oldest record wins: it holds the value that the version saw.
+1. gathers the present cells;
+2. only then reads the entries of N and of the nodes after it, and puts the recorded values back. Where a row occurs
+   more than once, the oldest record wins: it holds the value that the version saw.
 
 No lock is needed. If the reader saw an overwritten cell, the record was made before, so step 2 finds it. Records made
 after step 2 concern cells that were gathered before they were overwritten. Within a node the list of entries only

@@ -50,7 +50,7 @@ def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
     Slices are allowed.
 
     Returns:
-        the cells, and whether each cell holds a value (``None``: all do).
+        The cells, and whether each cell holds a value (``None``: all do).
     """
     array = to_storage(array)
     count, offset = len(array), array.offset

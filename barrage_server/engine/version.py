@@ -181,7 +181,7 @@ def shared_values(version: TableVersion, rows: RowSet) -> SharedValues | None:
         rows: rows of an update. The same object gives the same cache; the version keeps the last four.
 
     Returns:
-        the cache; ``None`` for more than 1,024 rows.
+        The cache; ``None`` for more than 1,024 rows.
     """
     for known, values in version._shared:
         if known is rows:

@@ -87,7 +87,7 @@ def write_rows(
         batches: the rows, in parts: one array per column, of exactly its type.
 
     Returns:
-        the names of the files, each with its XXH3-64, and their bytes.
+        The names of the files, each with its XXH3-64, and their bytes.
 
     Raises:
         OSError: the files cannot be written.

@@ -237,7 +237,7 @@ def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
     """Raise unless a crash during a write can have left the bytes at ``end``.
 
     Returns:
-        the number of complete records behind ``end``.
+        The number of complete records behind ``end``.
     """
     if not is_last:
         raise _damage(name, end, "the segment is incomplete, and there is a later one")
@@ -292,7 +292,7 @@ def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
     """Cut the segment ``name`` at ``offset``, and remove all later segments.
 
     Returns:
-        the names of copies of the removed parts, which begin with ``cut-``.
+        The names of copies of the removed parts, which begin with ``cut-``.
     """
     names = segment_names(directory)
     place = names.index(name)

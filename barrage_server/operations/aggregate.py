@@ -297,7 +297,7 @@ class Aggregate(Operator):
         """Write the results of changed groups.
 
         Args:
-            groups: the groups.
+            groups: the groups, in ascending order.
             version: the input.
             members: by column of results that is of the members of groups, the groups whose members have changed.
             stay: whether no group comes or goes.

@@ -16,10 +16,5 @@ def readable_with(readable: RowSet, rows: RowSet, version: TableVersion) -> RowS
         rows: the present rows of the result.
         version: the input.
 
-    Args:
-        readable: those that could be read before.
-        rows: those that the result has now.
-        version: the input.
-
     """
     return (readable | rows) & version.readable

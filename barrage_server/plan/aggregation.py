@@ -210,12 +210,14 @@ def sorted_last(order_by: Texts, cols: Texts = ()) -> Aggregation:
 
 
 def count_(col: str) -> Aggregation:
-    """The number of rows, as a 64-bit column ``col``."""
+    """The number of rows, a 64-bit integer, as the column ``col``."""
     return _of("count", text(col, "col"))
 
 
 def count_where(col: str, filters: Filter | Sequence[Filter]) -> Aggregation:
-    """The number of rows that meet all conditions, as a 64-bit column ``col``.
+    """The number of rows that meet all conditions.
+
+    It is the column ``col``, a 64-bit integer.
 
     >>> bs.agg.count_where("large", ["size > 100", "sym == `A`"])
     """
@@ -239,7 +241,7 @@ def distinct(cols: Texts = (), include_nulls: bool = False) -> Aggregation:
 
 
 def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: Any = None) -> Aggregation:
-    """The only value of the group, or ``non_unique_sentinel``.
+    """The only value of the group, or ``non_unique_sentinel`` if there are several.
 
     The result for a group of nulls alone is null.
 

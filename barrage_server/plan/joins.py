@@ -137,7 +137,7 @@ class FullOuterJoin(PairOperation):
 
 @dataclass(frozen=True, slots=True)
 class AsOfJoin(PairOperation):
-    """The first table with columns of the last row of the second at or before.
+    """The first table with columns of the second's last row at or before each row.
 
     Attributes:
         on: the columns that are equal, and last the stamps, as ``"time"`` or ``"time >= quoted"``.
@@ -153,7 +153,7 @@ class AsOfJoin(PairOperation):
 
 @dataclass(frozen=True, slots=True)
 class ReverseAsOfJoin(PairOperation):
-    """The first table with columns of the first row of the second at or after.
+    """The first table with columns of the second's first row at or after each row.
 
     The stamps are written ``"time <= quoted"``.
     """

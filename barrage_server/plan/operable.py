@@ -42,7 +42,7 @@ class Operable(Plottable[Result]):
     """
 
     def select(self, formulas: Texts | None = None) -> Result:
-        """A table of the results of formulas, stored when their inputs change.
+        """A table of the stored results of formulas, computed when their inputs change.
 
         Without formulas, the table has all columns.
         """
@@ -53,7 +53,7 @@ class Operable(Plottable[Result]):
         return self.operate(plan.View(texts(formulas, "formulas")))
 
     def update(self, formulas: Texts) -> Result:
-        """This table with computed columns, stored when their inputs change.
+        """This table with stored columns of formulas, computed when their inputs change.
 
         >>> trades.update(["notional = price * size", "large = notional > 1e6"])
 
@@ -66,7 +66,7 @@ class Operable(Plottable[Result]):
         return self.operate(plan.Update(texts(formulas, "formulas")))
 
     def update_view(self, formulas: Texts) -> Result:
-        """This table with computed columns, evaluated when they are read."""
+        """This table with columns of formulas, evaluated when they are read."""
         return self.operate(plan.UpdateView(texts(formulas, "formulas")))
 
     def lazy_update(self, formulas: Texts) -> Result:

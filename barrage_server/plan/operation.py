@@ -79,7 +79,7 @@ class PairOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Select(Operation):
-    """A table of the results of formulas, stored when their inputs change.
+    """A table of the stored results of formulas, computed when their inputs change.
 
     Attributes:
         columns: formulas such as ``"C = A + B"``, or names of columns; none: all columns.
@@ -102,7 +102,7 @@ class View(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Update(Operation):
-    """The table with computed columns, stored when their inputs change."""
+    """The table with stored columns of formulas, computed when their inputs change."""
 
     verb = "update"
 
@@ -111,7 +111,7 @@ class Update(Operation):
 
 @dataclass(frozen=True, slots=True)
 class UpdateView(Operation):
-    """The table with computed columns, evaluated when they are read."""
+    """The table with columns of formulas, evaluated when they are read."""
 
     verb = "update_view"
 

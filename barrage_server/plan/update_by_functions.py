@@ -103,12 +103,18 @@ def cum_max(cols: Texts) -> UpdateByOperation:
 
 
 def cum_count_where(col: str, filters: Filters) -> UpdateByOperation:
-    """The number of rows so far that meet all conditions, as 64-bit column ``col``."""
+    """The number of rows so far that meet all conditions.
+
+    It is the column ``col``, a 64-bit integer.
+    """
     return UpdateByOperation("cum_count_where", (text(col, "col"),), filters=conditions(filters, "filters"))
 
 
 def forward_fill(cols: Texts) -> UpdateByOperation:
-    """The last value so far that is not null; null before the first one."""
+    """The last value so far that is not null, of the type of the column.
+
+    It is null before the first value.
+    """
     return UpdateByOperation("forward_fill", _columns(cols))
 
 
@@ -158,38 +164,56 @@ def ema_time(
 
 
 def ems_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying sum, a double: ``a * previous + value``; see :func:`ema_tick`."""
+    """The decaying sum, a double: ``a * previous + value``.
+
+    Arguments are those of :func:`ema_tick`.
+    """
     return _by_ticks("ems", decay_ticks, cols, op_control)
 
 
 def ems_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying sum, a double: ``a * previous + value``; see :func:`ema_time`."""
+    """The decaying sum, a double: ``a * previous + value``.
+
+    Arguments are those of :func:`ema_time`.
+    """
     return _by_time("ems", ts_col, decay_time, cols, op_control)
 
 
 def emmin_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying minimum: ``min(a * previous, value)``; see :func:`ema_tick`."""
+    """The decaying minimum, a double: ``min(a * previous, value)``.
+
+    Arguments are those of :func:`ema_tick`.
+    """
     return _by_ticks("emmin", decay_ticks, cols, op_control)
 
 
 def emmin_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying minimum: ``min(a * previous, value)``; see :func:`ema_time`."""
+    """The decaying minimum, a double: ``min(a * previous, value)``.
+
+    Arguments are those of :func:`ema_time`.
+    """
     return _by_time("emmin", ts_col, decay_time, cols, op_control)
 
 
 def emmax_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | None = None) -> UpdateByOperation:
-    """The decaying maximum: ``max(a * previous, value)``; see :func:`ema_tick`."""
+    """The decaying maximum, a double: ``max(a * previous, value)``.
+
+    Arguments are those of :func:`ema_tick`.
+    """
     return _by_ticks("emmax", decay_ticks, cols, op_control)
 
 
 def emmax_time(
     ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
-    """The decaying maximum: ``max(a * previous, value)``; see :func:`ema_time`."""
+    """The decaying maximum, a double: ``max(a * previous, value)``.
+
+    Arguments are those of :func:`ema_time`.
+    """
     return _by_time("emmax", ts_col, decay_time, cols, op_control)
 
 
@@ -223,12 +247,12 @@ def rolling_sum_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 
 
 
 def rolling_group_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
-    """The values of a window of rows as a list, nulls included."""
+    """The values of a window of rows as a list, with nulls; empty without rows."""
     return _ticks("rolling_group", cols, rev_ticks, fwd_ticks)
 
 
 def rolling_group_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
-    """The values of a window of time as a list, nulls included."""
+    """The values of a window of time as a list, with nulls; empty without rows."""
     return _time("rolling_group", ts_col, cols, rev_time, fwd_time)
 
 

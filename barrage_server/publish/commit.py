@@ -148,7 +148,7 @@ class Committer:
         """Apply and record the deltas in one cycle.
 
         Returns:
-            the number of rows, and the step of the cycle.
+            The number of rows, and the step of the cycle.
         """
         deltas = [self._delta(request, identity, part, now) for part in parts]
         tables = publish_parts(self._store, deltas, limit=self._staging.limits.total_bytes, check_new=check_new)

@@ -127,7 +127,7 @@ def publish_rows(
     """Call :func:`publish_parts` for one table.
 
     Returns:
-        the number of applied rows, and the table.
+        The number of applied rows, and the table.
     """
     part = Part(target, schema, batches)
     (table,) = publish_parts(store, [part], limit=limit, check_new=check_new)
@@ -150,7 +150,7 @@ def publish_parts(
             them.
 
     Returns:
-        the table of each part.
+        The table of each part.
 
     Raises:
         InvalidRequestError: a subclass of it, if rows do not fit; nothing has changed then.

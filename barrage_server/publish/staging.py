@@ -202,7 +202,7 @@ class StagingArea:
         staging area.
 
         Returns:
-            the number of dropped entries.
+            The number of dropped entries.
         """
         with self._lock:
             return sum(self._remove(token) for token in self._staged_as(publisher, table, principal, is_over))

@@ -72,7 +72,6 @@ class UpstreamFeed:
 
         Raises:
             LimitError: the process cannot start a thread.
-
         """
         start_thread(self._thread)
 

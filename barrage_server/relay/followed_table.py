@@ -144,7 +144,10 @@ class FollowedTable:
     # Closing.
 
     def close(self) -> None:
-        """Stop following, and drop the table, whose subscribers get an error."""
+        """Stop following, and drop the table, whose subscribers get an error.
+
+        May be called repeatedly.
+        """
         self.stop()
         self.join()
         with self._progress.changed:

@@ -51,7 +51,6 @@ class Follows:
             AlreadyExistsError: there is a table of that name.
             UnavailableError: the server is shutting down.
             BarrageError: the reason why the first content is not served.
-
         """
         followed = self._add(name, source, max_delay)
         try:

@@ -31,6 +31,7 @@ class Source:
         columns: columns to follow; ``None`` for all.
         interval_ms: least time between two updates, in milliseconds.
         timeout: most seconds of a short call, and most seconds without progress of a longer one.
+
     """
 
     uri: str

@@ -288,7 +288,10 @@ class RowSetShiftData:
         return wanted + np.where((index >= 0) & (wanted <= self._ends[index]), self._deltas[index], 0)
 
     def unapply_keys(self, keys: npt.ArrayLike) -> Keys:
-        """Return the key before the shift for each key after it; see :meth:`unapply`."""
+        """Return the key before the shift for each key after it (int64, in any order).
+
+        See :meth:`unapply` for keys within a destination.
+        """
         return self._inverse().apply_keys(keys)
 
     # -- composing ----------------------------------------------------------------------------------------------------

@@ -82,7 +82,6 @@ class TableMethods:
             AlreadyExistsError: there is a different table of that name.
             UnavailableError: the server is closed.
             UnsupportedTypeError: a column has a type that tables cannot hold.
-
         """
         return self._ensure(name, schema, TableSpec(TableKind.APPEND), AppendTable)
 

@@ -105,6 +105,7 @@ class Workers(Executor):
 
         Args:
             work: its argument tells whether the caller was cancelled, so that the rest need not be done.
+
         """
         gone = threading.Event()
         try:

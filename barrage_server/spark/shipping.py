@@ -69,7 +69,10 @@ def expected_size(plan_size: int | None, last: Shipped | None) -> int | None:
 
 
 def choose(ship: Ship, threshold: int, expected: int | None) -> Ship:
-    """The path: the user's choice, or for ``auto`` the driver up to ``threshold``."""
+    """The path: the user's choice, or for ``auto`` one by the expected size.
+
+    Up to ``threshold`` expected bytes it is the driver, otherwise, and when the size is unknown, the executors.
+    """
     if ship is not Ship.AUTO:
         return ship
     return Ship.DRIVER if expected is not None and expected <= threshold else Ship.EXECUTORS

@@ -268,7 +268,10 @@ class TableFeed:
             return time, version
 
     def tick_after(self, interval: float, time: float) -> float:
-        """Return the first tick at ``time`` or later; ``time`` if there are no ticks yet."""
+        """Return the first tick of ``interval`` at ``time`` or later.
+
+        It is ``time`` if there are no ticks yet.
+        """
         tick = self._ticks.get(interval)
         if tick is None:
             return time

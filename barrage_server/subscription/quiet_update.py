@@ -30,8 +30,8 @@ from barrage_server.wire.wrapper import unwrap
 
 __all__ = ["QuietMessage", "QuietUpdates", "leaves_view"]
 
-_MOST_FRAMES: Final = 8  # of one subscriber: encoded row sets differ in length
-_MOST_SET_BYTES: Final = 64  # of an encoded row set in a frame
+_MOST_FRAMES: Final = 8  # most frames of one subscriber: encoded row sets differ in length
+_MOST_SET_BYTES: Final = 64  # most bytes of an encoded row set in a kept frame
 _NO_ROWS: Final = encode_row_set(RowSet.empty())
 
 
@@ -43,11 +43,11 @@ def leaves_view(
     ``False`` as well for updates that remove rows or shift them: to find out would take long.
 
     Args:
-        encoder: how messages to the subscriber are written.
-        window: its viewport; a full subscription sees every change.
-        update: what has changed.
-        before: the row set before.
-        version: the version after.
+        encoder: the form of the messages.
+        window: the subscriber's window; a full subscription sees every change.
+        update: all changes since the subscriber's point in the history.
+        before: the row set at that point.
+        version: the version after the changes.
 
     """
     if window.is_full or update.removed or update.shifted.size:
@@ -69,13 +69,13 @@ class QuietUpdates:
     """The updates to one subscriber that leave its viewport as it was.
 
     Args:
-        encoder: how messages are written.
+        encoder: the form of the messages.
 
     """
 
     def __init__(self, encoder: MessageEncoder) -> None:
         self._encoder = encoder
-        self._names_rows = encoder.dialect is Dialect.KEY_SPACE  # that are added to the table, out of view
+        self._names_rows = encoder.dialect is Dialect.KEY_SPACE  # whether messages name added rows out of view
         self._frames: dict[tuple[bool, int], QuietFrame] = {}  # by the direction, and the length of the added rows
 
     def message(
@@ -85,10 +85,10 @@ class QuietUpdates:
 
         Args:
             window: the viewport.
-            update: what has changed; see :func:`leaves_view`.
-            before: the row set before.
-            first_step: the first step of the update.
-            version: the version after.
+            update: the changes, of which :func:`leaves_view` holds.
+            before: the row set before them.
+            first_step: the first step of the changes.
+            version: the version after them.
 
         """
         added = encode_row_set(update.added) if update.added and self._names_rows else _NO_ROWS
@@ -107,7 +107,7 @@ class QuietUpdates:
 class QuietMessage:
     """A message without rows.
 
-    Its methods are those of :class:`~barrage_server.subscription.message.EncodedMessage`.
+    Methods are those of :class:`~barrage_server.subscription.message.EncodedMessage`.
     """
 
     __slots__ = ("_app_metadata", "_encoder")
@@ -125,19 +125,19 @@ class QuietMessage:
         return UpdateMetadata.decode_payload(unwrap(self._app_metadata)[1])
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """The record batch with its ``app_metadata``."""
+        """Return the record batch with its ``app_metadata``."""
         return iter(((self._encoder.writer.batch_without_rows(), self._app_metadata),))
 
     def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-        """The same as raw messages."""
+        """Return raw messages."""
         header, body = self._encoder.writer.ipc_without_rows()
         return iter(((header, self._app_metadata, body),))
 
     def flight_data(self) -> Iterator[bytes]:
-        """The same as serialized ``FlightData``."""
+        """Yield serialized ``FlightData``."""
         for header, app_metadata, body in self.ipc_messages():
             yield encode_flight_data(header, app_metadata, body)
 
     def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
-        """The same for web pages."""
+        """Return the messages to web pages."""
         return encapsulated_messages(self.ipc_messages())

@@ -69,7 +69,7 @@ class RowsReader(Protocol):
 
 
 class Metadata(Protocol):
-    """The metadata of a message: :class:`UpdateMetadata`, or the same bytes patched."""
+    """The metadata of a message: :class:`UpdateMetadata`, or a faster encoder of it."""
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """See :meth:`UpdateMetadata.encode`."""
@@ -181,7 +181,7 @@ class MessageWriter:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def batch_without_rows(self) -> pa.RecordBatch:
-        """The batch of an update without rows: the same object each time."""
+        """Return the batch of an update without rows: the same object each time."""
         batch = self._no_rows
         if batch is None:
             batch = self._no_rows = self.batch(self._empty, 0)
@@ -237,7 +237,7 @@ class MessageWriter:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _ipc_message(self, columns: list[pa.Array], length: int) -> tuple[bytes, list[Any]]:
-        """Header and body of a batch of ``length`` rows as a raw message."""
+        """Return header and body of a batch of ``length`` rows as a raw message."""
         parts = take_apart(_padded(columns, length) if self._pads else columns, as_lists=self._is_list)
         return encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size), parts.body
 

@@ -51,7 +51,11 @@ class FlatTable:
 
     @classmethod
     def root(cls, data: bytes | memoryview) -> FlatTable:
-        """Return the root table of a finished flatbuffer."""
+        """Return the root table of a finished flatbuffer.
+
+        Raises:
+            WireFormatError: the bytes are no flatbuffer.
+        """
         view = memoryview(data)
         if len(view) < 8:
             raise WireFormatError(f"damaged flatbuffer: {len(view)} bytes are too few")

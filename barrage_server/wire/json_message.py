@@ -129,6 +129,7 @@ def schema_from_base64(text: str, what: str) -> pa.Schema:
     Raises:
         WireFormatError: the text is damaged, or not a schema.
         UnsupportedTypeError: the schema has unsupported types.
+
     """
     try:
         return read_schema(base64.b64decode(text, validate=True))

@@ -175,7 +175,7 @@ class Plot:
         ys: the plotted columns.
         pixels: the width of the plot.
         x: the column of the horizontal axis; ``None`` for the position of rows.
-        first: the begin of the range, as the text of a number in the unit of ``x``, or of a time.
+        first: the start of the range, as the text of a number in the unit of ``x``, or of a time.
         last: the end of the range.
         tail_rows: plots this number of last rows only.
         tail_x: plots rows within this distance of ``x`` from the last row only.

@@ -184,7 +184,10 @@ def _attribute(name: str, value: object) -> dict[bytes, bytes]:
 
 
 def table_attributes(schema: pa.Schema) -> dict[str, object]:
-    """Return the attributes in a received schema by name, without unsent ones."""
+    """Return the attributes in a received schema by name, without unsent ones.
+
+    Values are bool, int, float or str.
+    """
     metadata: dict[bytes, bytes] = dict(schema.metadata or {})
     found: dict[str, object] = {}
     for key, value in metadata.items():

@@ -222,12 +222,15 @@ class QuietFrame:
     """The metadata of updates that differ in steps, size and ``added_rows`` only.
 
     These are the updates to a viewport in which nothing changes.
+
+    Args:
+        data: app_metadata of one of the updates.
+
     """
 
     __slots__ = ("_added", "_data", "_numbers")
 
     def __init__(self, data: bytes) -> None:
-        """``data``: app_metadata of one of the updates."""
         start, end = FlatTable.root(data).bytes_span(PAYLOAD_SLOT) or (0, 0)
         first, stop = FlatTable.root(data[start:end]).bytes_span(6) or (0, 0)
         self._data = data
@@ -235,7 +238,7 @@ class QuietFrame:
         self._added = slice(start + first, start + stop)
 
     def around(self, first_step: int, last_step: int, size: int, added: bytes) -> bytes:
-        """Return the app_metadata of another such update.
+        """Encode the app_metadata of another such update.
 
         Args:
             first_step: its first step.
@@ -298,6 +301,7 @@ def _layout(lengths: tuple[int | None, ...], modified: bool) -> tuple[struct.Str
 
     Returns:
         The layout; the vtable: two lengths, then the position of each slot; and the offsets of the vectors.
+
     """
     slots = [0] * 14
     for slot, position in _SCALAR_SLOTS.items():

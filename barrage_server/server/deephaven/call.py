@@ -77,7 +77,6 @@ class Call(ABC):
         stall: the watch over the client's progress in :meth:`write`.
         first_seconds: seconds that :meth:`read_first` waits.
         request_bound: the most bytes of its request, if the call has a single one.
-
     """
 
     first_seconds: float = 10.0

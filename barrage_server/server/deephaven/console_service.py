@@ -67,7 +67,6 @@ class ConsoleService:
         Raises:
             UnsupportedOperationError: there is none.
             ForbiddenError: the caller lacks a right.
-
         """
         console = self._state.console
         if console is None:

@@ -126,7 +126,6 @@ class DeephavenEndpoint:
 
         Raises:
             UnavailableError: an address cannot be listened on.
-
         """
         self._web_origins = web_origins
         self._runner.call(self._open(port, web_port)).result()

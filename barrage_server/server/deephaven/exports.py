@@ -34,7 +34,6 @@ class Exports:
         may_come: whether another call may define a number; False for a call without a session, which does not wait.
         patience: seconds to wait for an undefined number.
         listeners: called when an export is settled.
-
     """
 
     patience: float = 5.0

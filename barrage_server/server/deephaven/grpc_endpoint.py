@@ -67,7 +67,6 @@ class GrpcCall(Call):
     Attributes:
         is_broken: whether the connection broke within an operation: gRPC is about to cancel the call.
         is_let_in: whether the call has shown valid credentials.
-
     """
 
     def __init__(

@@ -71,6 +71,7 @@ class StreamOpened:
         stream: number of the stream.
         method: full method name with a leading slash.
         headers: headers by lower-case name.
+
     """
 
     stream: int

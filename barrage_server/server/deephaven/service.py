@@ -232,7 +232,6 @@ async def read_request(call: Call, kind: type[Request]) -> Request:
         WireFormatError: there is none, or it is damaged.
         LimitError: it is longer than the call's bound.
         DeadlineError: it does not come in time.
-
     """
     data = await call.read_first()
     if data is None:
@@ -246,7 +245,6 @@ def parse_request(call: Call, kind: type[Request], data: bytes) -> Request:
     Raises:
         WireFormatError: it is damaged.
         LimitError: it is longer than the call's bound.
-
     """
     bound = call.request_bound
     if len(data) > bound.nbytes + _ENVELOPE_BYTES:

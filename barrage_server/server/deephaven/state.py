@@ -109,7 +109,6 @@ class EndpointState:
         Raises:
             AuthenticationError: they are missing or wrong.
             LimitError: the address has shown too many wrong ones.
-
         """
         with self._log_ins.attempt(credentials, peer):
             quick = self.authentication.quick(credentials)
@@ -125,7 +124,6 @@ class EndpointState:
             InvalidRequestError: the ticket is invalid, or names an unknown export.
             NotFoundError: there is no such table, or the caller has no right on it.
             ForbiddenError: the caller lacks one of the rights.
-
         """
         computed = parse_computed(ticket)
         if computed is not None:

@@ -117,7 +117,6 @@ class _PageFront(WebFront):
         names: names under which browsers may ask for the page.
         other: serves the websockets that ask for its subprotocols and not for the page's.
         is_encrypted: whether the port has TLS.
-
     """
 
     what = "the page for browsers (web_port)"

@@ -31,7 +31,6 @@ def checked_text(app_metadata: bytes | memoryview) -> str:
     Raises:
         WireFormatError: it is no UTF-8.
         LimitError: it is too long.
-
     """
     if len(app_metadata) > MOST_TEXT_BYTES:
         raise LimitError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")

@@ -63,7 +63,6 @@ class SocketLimits:
             them is cut.
         half_message_seconds: seconds that a message may take to arrive, unless it arrives at ``half_message_rate``.
         half_message_rate: bytes per second that a long message must arrive at.
-
     """
 
     message_bytes: int = 100 << 20

@@ -169,7 +169,6 @@ class PageService:
         Raises:
             AuthenticationError: they are missing or wrong.
             LimitError: the address has shown too many wrong ones.
-
         """
         authentication = self.server_state.authentication
         with self._log_ins.attempt(credentials, peer):
