@@ -398,6 +398,32 @@ def test_a_turn_that_raises_ends_its_thread_and_no_more(
     dispatcher.remove(scheduled)
 
 
+def test_what_is_due_after_a_turn_that_raises_is_served_by_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barrage_server.server.dispatcher._IDLE_SECONDS", 3600.0)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    readers: set[int] = set()
+
+    def clock() -> float:
+        readers.add(threading.get_ident())
+        return 1000.0
+
+    dispatcher, signal = Dispatcher(clock=clock), ChangeSignal()
+
+    def fail(task: Counting) -> None:
+        if task.turns == 0:
+            until(lambda: len(readers) == 3)  # the test's, this one, and one that waits then
+            dispatcher.changed(signal)
+            raise ZeroDivisionError
+
+    failing = Counting(fail)
+    scheduled = dispatcher.add(failing, signal)
+    dispatcher.changed(signal)
+    until(lambda: failing.turns == 2, timeout=10)
+    dispatcher.remove(scheduled)
+    dispatcher.close()
+    until(lambda: dispatcher.threads == 0)
+
+
 def test_marking_a_change_does_not_cost_more_with_more_subscribers(dispatcher: Dispatcher) -> None:
     """Publishing waits for one lock; bringing the subscribers into the queue is the pool's work."""
     crowded, lonely = ChangeSignal(), ChangeSignal()
