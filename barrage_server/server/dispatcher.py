@@ -332,6 +332,8 @@ class Dispatcher:
                 with self._lock:
                     self._leave(scheduled, None, self._clock())
                     self._threads -= 1
+                    if self._ready:  # this thread does not look at the queue any more
+                        self._summon()
                 raise
 
     def _leave(self, scheduled: ScheduledTask, wake_at: float | None, now: float) -> None:

@@ -197,17 +197,18 @@ def test_a_thread_that_waits_for_work_holds_no_task(dispatcher: Dispatcher) -> N
 
 def test_an_earlier_timer_is_served_before_a_later_one(dispatcher: Dispatcher) -> None:
     order: list[str] = []
+    begun = time.monotonic()  # of both, so that a busy machine does not change their order
 
     def task(name: str, delay: float) -> Counting:
         def then(task: Counting) -> float | None:
             if task.turns:
                 order.append(name)
                 return None
-            return time.monotonic() + delay
+            return begun + delay
 
         return Counting(then)
 
-    for name, delay in (("late", 0.3), ("early", 0.05)):
+    for name, delay in (("late", 1.0), ("early", 0.05)):
         dispatcher.run(dispatcher.add(task(name, delay), ChangeSignal()))
     until(lambda: len(order) == 2)
     assert order == ["early", "late"]
@@ -396,6 +397,32 @@ def test_a_turn_that_raises_ends_its_thread_and_no_more(
     dispatcher.changed(signal)
     until(lambda: failing.turns == 2)
     dispatcher.remove(scheduled)
+
+
+def test_what_is_due_after_a_turn_that_raises_is_served_by_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barrage_server.server.dispatcher._IDLE_SECONDS", 3600.0)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    readers: set[int] = set()
+
+    def clock() -> float:
+        readers.add(threading.get_ident())
+        return 1000.0
+
+    dispatcher, signal = Dispatcher(clock=clock), ChangeSignal()
+
+    def fail(task: Counting) -> None:
+        if task.turns == 0:
+            until(lambda: len(readers) == 3)  # the test's, this one, and one that waits then
+            dispatcher.changed(signal)
+            raise ZeroDivisionError
+
+    failing = Counting(fail)
+    scheduled = dispatcher.add(failing, signal)
+    dispatcher.changed(signal)
+    until(lambda: failing.turns == 2, timeout=10)
+    dispatcher.remove(scheduled)
+    dispatcher.close()
+    until(lambda: dispatcher.threads == 0)
 
 
 def test_marking_a_change_does_not_cost_more_with_more_subscribers(dispatcher: Dispatcher) -> None:
