@@ -78,31 +78,35 @@ ctypes.CDLL(None).malloc_stats()
 """
 
 
-def run(**variables: str) -> tuple[str, int]:
-    """The pool of Arrow, and the pages of memory that ten cycles, of 4,096 pages each, have written to first."""
+def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program with no settings of allocators but ``variables``."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_", "ARROW_"))
     }
-    found = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+    return subprocess.run(
+        [sys.executable, "-c", program],
         env=environment | variables,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    pool, faults = found.stdout.split()
+
+
+def cycles(**variables: str) -> tuple[str, int]:
+    """The pool of Arrow, and the pages of memory that ten cycles, of 4,096 pages each, have written to first."""
+    pool, faults = run(PROGRAM, **variables).stdout.split()
     return pool, int(faults)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
 def test_freed_memory_serves_the_next_arrays() -> None:
-    assert run()[1] < 4_096
+    assert cycles()[1] < 4_096
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
 def test_variables_of_the_environment_take_precedence() -> None:
-    pool, faults = run(MALLOC_MMAP_THRESHOLD_="65536", ARROW_DEFAULT_MEMORY_POOL="system")
+    pool, faults = cycles(MALLOC_MMAP_THRESHOLD_="65536", ARROW_DEFAULT_MEMORY_POOL="system")
     assert pool == "system"
     assert faults > 30_000
 
@@ -111,12 +115,7 @@ def test_variables_of_the_environment_take_precedence() -> None:
 @pytest.mark.parametrize("chosen", [True, False])
 def test_what_was_freed_between_used_blocks_is_returned(chosen: bool) -> None:
     """Unless the process decides for itself."""
-    program = RETURNED.replace("{chosen}", str(chosen))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    found = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
-    )
-    returned, nbytes = found.stdout.split()
+    returned, nbytes = run(RETURNED.replace("{chosen}", str(chosen))).stdout.split()
     assert returned == str(chosen)
     assert (int(nbytes) > 64 << 20) == chosen
 
@@ -125,13 +124,5 @@ def test_what_was_freed_between_used_blocks_is_returned(chosen: bool) -> None:
 @pytest.mark.parametrize(("variables", "most"), [({}, 2), ({"MALLOC_ARENA_MAX": "1"}, 1)], ids=["chosen", "variable"])
 def test_threads_share_two_arenas(variables: dict[str, str], most: int) -> None:
     """Or as many as the environment says."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    found = subprocess.run(
-        [sys.executable, "-c", ARENAS],
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    found = run(ARENAS, **variables)
     assert 1 <= sum(line.startswith("Arena ") for line in found.stderr.splitlines()) <= most

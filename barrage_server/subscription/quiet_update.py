@@ -28,14 +28,14 @@ from barrage_server.wire.raw import encode_flight_data
 from barrage_server.wire.update_metadata import QuietFrame
 from barrage_server.wire.wrapper import unwrap
 
-__all__ = ["QuietMessage", "QuietUpdates", "leaves_view"]
+__all__ = ["QuietMessage", "QuietUpdates", "keeps_view"]
 
 _MOST_FRAMES: Final = 8  # most frames of one subscriber: encoded row sets differ in length
 _MOST_SET_BYTES: Final = 64  # most bytes of an encoded row set in a kept frame
 _NO_ROWS: Final = encode_row_set(RowSet.empty())
 
 
-def leaves_view(
+def keeps_view(
     encoder: MessageEncoder, window: Window, update: TableUpdate, before: RowSet, version: TableVersion
 ) -> bool:
     """Whether ``update`` changes neither the rows in view nor their values.
@@ -85,7 +85,7 @@ class QuietUpdates:
 
         Args:
             window: the viewport.
-            update: the changes, of which :func:`leaves_view` holds.
+            update: the changes, of which :func:`keeps_view` holds.
             before: the row set before them.
             first_step: the first step of the changes.
             version: the version after them.

@@ -24,7 +24,7 @@ from barrage_server.subscription.message import (
     update_message,
 )
 from barrage_server.subscription.moved_viewport import ViewportMoves
-from barrage_server.subscription.quiet_update import QuietUpdates, leaves_view
+from barrage_server.subscription.quiet_update import QuietUpdates, keeps_view
 from barrage_server.subscription.window import Window, check_columns
 from barrage_server.wire.batches import BATCH_ROWS, LengthMode
 from barrage_server.wire.metadata import SubscriptionRequest
@@ -322,7 +322,7 @@ class Subscription:
         messages: list[Message] = []
         if version.step > self._node.step:
             update = coalesce_nodes(self._node, version.node)
-            if update.added or not leaves_view(self._encoder, self._window, update, self._node.row_set, version):
+            if update.added or not keeps_view(self._encoder, self._window, update, self._node.row_set, version):
                 messages.append(self._update(version))
             self._node = version.node
             self._wait_after(now)
@@ -357,7 +357,7 @@ class Subscription:
             if self._blinks and window.is_full:
                 return blink_message(self._encoder, window, gone, unsent, first, version)
             update = coalesce_nodes(node, version.node)
-            if leaves_view(self._encoder, window, update, node.row_set, version):
+            if keeps_view(self._encoder, window, update, node.row_set, version):
                 return self._quiet.message(window, update, node.row_set, first, version)
             if viewports is not None:
                 shared = self._feed.shared_rows(update, version)

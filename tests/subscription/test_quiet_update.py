@@ -15,7 +15,7 @@ from barrage_server.engine.update import coalesce_nodes
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, TableFeed, Window
 from barrage_server.subscription.message import MessageEncoder, update_message
-from barrage_server.subscription.quiet_update import QuietMessage, QuietUpdates, leaves_view
+from barrage_server.subscription.quiet_update import QuietMessage, QuietUpdates, keeps_view
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 
@@ -77,7 +77,7 @@ def test_it_has_the_bytes_of_any_update_that_changes_nothing_in_view(
                 table.upsert(_rows(sorted(keys), number + 0.5))
         update, version = coalesce_nodes(before, table.version.node), table.version
         general = update_message(encoder, window, update, before.row_set, before.step + 1, version)
-        if not leaves_view(encoder, window, update, before.row_set, version):
+        if not keeps_view(encoder, window, update, before.row_set, version):
             continue
         message = quiet.message(window, update, before.row_set, before.step + 1, version)
         assert list(message.flight_data()) == list(general.flight_data())
@@ -101,7 +101,7 @@ def test_what_changes_a_view_and_what_does_not() -> None:
         for kind, rows in changes:
             getattr(table, kind)(rows)
         update = coalesce_nodes(before, table.version.node)
-        return leaves_view(encoder, window, update, before.row_set, table.version)
+        return keeps_view(encoder, window, update, before.row_set, table.version)
 
     window = Window((0, 1), RowSet.from_range(50, 59))
     assert leaves(window, ("upsert", _rows([49, 60], 1.0)))
