@@ -79,11 +79,12 @@ class Notebook:
         return self.page.locator(".barrage-widget").nth(number)
 
     def painted(self, number: int = 0) -> list[str]:
-        """The texts that the grid of a widget shows."""
+        """The texts that the grid of a widget shows, scrolled into view: what is elsewhere is not painted."""
         canvas = self.widget(number).locator(".surface canvas")
         if canvas.count() == 0:
             return []
-        texts: list[str] = canvas.evaluate("(canvas) => paintedTexts(canvas)")
+        read = "(canvas) => (canvas.scrollIntoView({ block: 'nearest' }), paintedTexts(canvas))"
+        texts: list[str] = canvas.evaluate(read)
         return texts
 
     def errors(self) -> list[str]:
