@@ -181,11 +181,13 @@ class TestCredit:
         with greeted(server) as client:
             view = client.open(1, "t", count=100, interval=1)
             client.settle(view, lambda it: it.updates)
+            client.send(type="ping", n=0)  # the snapshot is written and acknowledged by then
+            client.until("pong")
             monkeypatch.setattr(Dispatcher, "wake", noted)
-            for number in range(20):
-                table.append(rows_of(range(number, number + 1)))
-                client.settle(view, lambda it, size=number + 1: it.size == size)
-                client.send(type="ping", n=number)  # the update is written and acknowledged by then
+            for number in range(1, 21):
+                table.append(rows_of(range(number - 1, number)))
+                client.settle(view, lambda it, size=number: it.size == size)
+                client.send(type="ping", n=number)  # and so is the update
                 client.until("pong")
             assert woken == []
             client.acknowledges = False
