@@ -6,7 +6,6 @@ import hashlib
 import ipaddress
 import secrets
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 from barrage_server.errors import AuthenticationError, LimitError
 from barrage_server.flight.sockets import parse_peer
 from barrage_server.server.authentication import Credentials
+from barrage_server.server.recent import RecentMap
 
 __all__ = ["LogIns", "counted_address"]
 
@@ -42,8 +42,8 @@ class LogIns:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        self._failures: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: number, and the time
-        self._accepted: OrderedDict[bytes, None] = OrderedDict()
+        self._failures: RecentMap[str, tuple[float, float]] = RecentMap(_MOST_ADDRESSES)  # by address: number, time
+        self._accepted: RecentMap[bytes, None] = RecentMap(_MOST_ACCEPTED)
         self._pending: set[bytes] = set()  # digests of credentials that are being checked
         self._key = secrets.token_bytes(32)
 
@@ -79,16 +79,10 @@ class LogIns:
             self._pending.discard(digest)
             if is_new:
                 self._count(address, -1)
-            self._accepted[digest] = None
-            self._accepted.move_to_end(digest)
-            if len(self._accepted) > _MOST_ACCEPTED:
-                self._accepted.popitem(last=False)
+            self._accepted.put(digest, None)
 
     def _count(self, address: str, change: int) -> None:
-        self._failures[address] = (max(0.0, self._failed(address) + change), self._clock())
-        self._failures.move_to_end(address)
-        if len(self._failures) > _MOST_ADDRESSES:
-            self._failures.popitem(last=False)
+        self._failures.put(address, (max(0.0, self._failed(address) + change), self._clock()))
 
     def _failed(self, address: str) -> float:
         """Failures that count now: earlier ones fade evenly, ``most`` of them a minute."""

@@ -9,12 +9,12 @@ import hmac
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.extras import missing_extra
+from barrage_server.server.recent import RecentMap
 
 __all__ = ["Passwords"]
 
@@ -51,7 +51,7 @@ class Passwords:
         self._clock = clock
         self._key = secrets.token_bytes(32)  # so that digests of passwords are useless outside of this process
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, float] = OrderedDict()
+        self._known: RecentMap[bytes, float] = RecentMap(_KEPT)
         self._turns = threading.BoundedSemaphore(_AT_A_TIME)
         self._waiting = 0
         self._decoy = ""
@@ -110,9 +110,7 @@ class Passwords:
         if encoded is None or not fits:
             return False
         with self._lock:
-            self._known[self._digest(user, password, encoded)] = self._clock() + _KEPT_SECONDS
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            self._known.put(self._digest(user, password, encoded), self._clock() + _KEPT_SECONDS)
         return True
 
     def _fits(self, password: str, encoded: str) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 from barrage_server.errors import LimitError
 from barrage_server.server.principal import Principal
+from barrage_server.server.recent import RecentMap
 
 __all__ = ["RequestRate"]
 
@@ -49,7 +49,7 @@ class RequestRate:
         self._total_per_second = total_per_second
         self._clock = clock
         self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by principal
+        self._buckets: RecentMap[str, _Bucket] = RecentMap(_MOST_PRINCIPALS)  # by principal
         self._total = _Bucket(total_per_second, clock())
 
     def admit(self, principal: Principal) -> None:
@@ -79,10 +79,8 @@ class RequestRate:
     def _bucket(self, owner: str, now: float) -> _Bucket:
         bucket = self._buckets.get(owner)
         if bucket is None:
-            bucket = self._buckets[owner] = _Bucket(self._per_second, now)
-            if len(self._buckets) > _MOST_PRINCIPALS:
-                self._buckets.popitem(last=False)
+            bucket = _Bucket(self._per_second, now)
         else:
-            self._buckets.move_to_end(owner)
             bucket.refill(now)
+        self._buckets.put(owner, bucket)
         return bucket

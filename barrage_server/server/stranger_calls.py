@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Set
 from typing import Final
 
@@ -17,6 +16,7 @@ from barrage_server.errors import LimitError, UnavailableError
 from barrage_server.flight.address_filter import MOST_ADDRESSES
 from barrage_server.log import Throttle
 from barrage_server.server.log_ins import counted_address
+from barrage_server.server.recent import RecentMap
 from barrage_server.server.workers import Workers
 
 __all__ = ["StrangerCalls"]
@@ -68,10 +68,10 @@ class StrangerCalls:
         self._clock = clock
         self._refused_seconds = refused_seconds
         self._lock = threading.Lock()
-        self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: calls left, and the time
-        self._ended: OrderedDict[str, float] = OrderedDict()  # by peer: the time of the end of its connection
+        self._budgets: RecentMap[str, tuple[float, float]] = RecentMap(_MOST_ADDRESSES)  # by address: calls left, time
+        self._ended: RecentMap[str, float] = RecentMap(_MOST_ENDED)  # by peer: the time of the end of its connection
         self._ending: set[str] = set()  # peers whose connections have still to be shut
-        self._refused: OrderedDict[str, float] = OrderedDict()  # by refused address: the time until which it is
+        self._refused: RecentMap[str, float] = RecentMap(MOST_ADDRESSES)  # by address: refused until when
         self._worker = Workers(1, "barrage-ends")
         self._may_end = threading.Event()
         self._is_closed = False
@@ -102,21 +102,12 @@ class StrangerCalls:
             left, when = self._budgets.get(address, (most, now))
             left = min(most, left + (now - when) * most)
             is_admitted = left >= 1.0
-            self._budgets[address] = (left - 1.0 if is_admitted else left, now)
-            self._budgets.move_to_end(address)
-            if len(self._budgets) > _MOST_ADDRESSES:
-                self._budgets.popitem(last=False)
+            self._budgets.put(address, (left - 1.0 if is_admitted else left, now))
             if is_admitted or self._is_closed:
                 return is_admitted
             self.refused += 1
-            self._ended[peer] = now
-            self._ended.move_to_end(peer)
-            if len(self._ended) > _MOST_ENDED:
-                self._ended.popitem(last=False)
-            self._refused[address] = now + self._refused_seconds
-            self._refused.move_to_end(address)
-            if len(self._refused) > MOST_ADDRESSES:
-                self._refused.popitem(last=False)
+            self._ended.put(peer, now)
+            self._refused.put(address, now + self._refused_seconds)
             must_begin = not self._ending
             self._ending.add(peer)
         self._log(address)

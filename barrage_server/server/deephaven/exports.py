@@ -7,13 +7,14 @@ one connection overtake each other. A call that uses a number therefore waits fo
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, NotFoundError, UnavailableError
 from barrage_server.server.export_counts import ExportCounts
+from barrage_server.server.recent import RecentMap
 
 __all__ = ["Exports"]
 
@@ -47,7 +48,7 @@ class Exports:
         self._defined: dict[int, asyncio.Future[Table]] = {}
         self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # one future per waiting call
         self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
-        self._failed: OrderedDict[int, tuple[type[BarrageError], str]] = OrderedDict()
+        self._failed: RecentMap[int, tuple[type[BarrageError], str]] = RecentMap(_RELEASED_KEPT)
         self._waits: dict[int, set[int]] = {}  # by pending export: the exports that it waits for
         self.listeners: set[Callable[[], None]] = set()
 
@@ -130,9 +131,7 @@ class Exports:
         if self._defined.get(number) is not reserved:  # it was released, and its number perhaps used again
             return
         told = _of_failed(number, error)  # a new error: the traceback of the old one keeps tables alive
-        self._failed[number] = type(told), str(told)
-        if len(self._failed) > _RELEASED_KEPT:
-            self._failed.popitem(last=False)
+        self._failed.put(number, (type(told), str(told)))
         if not reserved.done():
             reserved.set_exception(told)
         self.release(number)
