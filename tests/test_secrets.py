@@ -18,8 +18,8 @@ from barrage_server.relay.source import Source
 from barrage_server.server import Credentials
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.tasks import PartitionStager
+from barrage_server.wire.commit_messages import AbortRequest, CommitRequest, StageResult
 from barrage_server.wire.page_messages import Hello
-from barrage_server.wire.protocol import AbortRequest, CommitRequest, StageResult
 
 SECRET = "hunter2-of-all-things"
 

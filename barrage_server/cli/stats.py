@@ -14,7 +14,7 @@ from rich.text import Text
 from barrage_server.cli.connection import Address
 from barrage_server.cli.text import count
 from barrage_server.log import one_line
-from barrage_server.wire.protocol import is_single_write
+from barrage_server.wire.commit_messages import is_single_write
 
 __all__ = ["computed_tables", "report_console", "show_statistics"]
 

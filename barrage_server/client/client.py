@@ -34,12 +34,12 @@ from barrage_server.pem import Pem
 from barrage_server.plan.operation import EmptyTable, TimeTable
 from barrage_server.public import public
 from barrage_server.subscription import Dialect
+from barrage_server.wire.commit_messages import CommitRequest
 from barrage_server.wire.protocol import (
     CREATE_ACTION,
     DROP_ACTION,
     STATISTICS_ACTION,
     TABLES_ACTION,
-    CommitRequest,
     CreateRequest,
     DropRequest,
     PublishMode,

@@ -27,15 +27,15 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.staging import CommitCalls, chunks, stage
 from barrage_server.public import public
-from barrage_server.wire.dictionaries import survives_streams
-from barrage_server.wire.intake import Intake
-from barrage_server.wire.protocol import (
+from barrage_server.wire.commit_messages import (
     CommitRequest,
     CommitResult,
     StageRequest,
     StageResult,
     single_write_publisher,
 )
+from barrage_server.wire.dictionaries import survives_streams
+from barrage_server.wire.intake import Intake
 
 __all__ = ["PublishResult", "Uploadable", "Uploader", "act", "record_batches_of"]
 

@@ -15,13 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from barrage_server.errors import PublishError
-from barrage_server.wire.plain_size import plain_batch_size
-from barrage_server.wire.protocol import (
-    ABORT_ACTION,
-    COMMIT_ACTION,
-    KEEP_ACTION,
-    LAST_BATCH_ACTION,
-    STAGE_COMMAND,
+from barrage_server.wire.commit_messages import (
     AbortRequest,
     AbortResult,
     CommitRequest,
@@ -34,6 +28,8 @@ from barrage_server.wire.protocol import (
     StageRequest,
     StageResult,
 )
+from barrage_server.wire.plain_size import plain_batch_size
+from barrage_server.wire.protocol import ABORT_ACTION, COMMIT_ACTION, KEEP_ACTION, LAST_BATCH_ACTION, STAGE_COMMAND
 
 __all__ = ["FLIGHT_ERRORS", "CommitCalls", "OpenPut", "chunks", "stage"]
 

@@ -23,16 +23,15 @@ from barrage_server.publish.delta import CheckNew, Part, TableStore, Target, pub
 from barrage_server.publish.ledger import Identity, Ledger
 from barrage_server.publish.notes import BatchCommitted
 from barrage_server.publish.staging import Staged, StagingArea
-from barrage_server.wire.protocol import (
+from barrage_server.wire.commit_messages import (
     CommitPart,
     CommitRequest,
     CommitResult,
     LastBatchRequest,
-    PublishMode,
     StageRequest,
-    TableKind,
     is_single_write,
 )
+from barrage_server.wire.protocol import PublishMode, TableKind
 
 __all__ = ["Committer"]
 

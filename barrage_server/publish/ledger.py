@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from barrage_server.engine import Table
 from barrage_server.errors import FencedError, LimitError
-from barrage_server.wire.protocol import is_single_write
+from barrage_server.wire.commit_messages import is_single_write
 
 __all__ = ["LEDGER_SECONDS", "Identity", "Ledger", "LedgerEntry"]
 

@@ -16,8 +16,8 @@ from barrage_server.arguments import integer, seconds
 from barrage_server.errors import LimitError, PublishError
 from barrage_server.public import public
 from barrage_server.publish.caller_counts import CallerCounts, share_of_one
+from barrage_server.wire.commit_messages import StageRequest, StageResult
 from barrage_server.wire.plain_size import plain_batch_size
-from barrage_server.wire.protocol import StageRequest, StageResult
 
 __all__ = ["Staged", "StagingArea", "StagingLimits", "StagingStatistics"]
 

@@ -19,6 +19,15 @@ from barrage_server.server.access import Right
 from barrage_server.server.figures import shown_to
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
+from barrage_server.wire.commit_messages import (
+    AbortRequest,
+    AbortResult,
+    CommitRequest,
+    KeepRequest,
+    KeepResult,
+    LastBatchRequest,
+    LastBatchResult,
+)
 from barrage_server.wire.json_message import MESSAGES, json_bytes, parse_object
 from barrage_server.wire.plan_messages import BIND_ACTION, FUNCTIONS_ACTION, OPERATE_ACTION, RELEASE_ACTION
 from barrage_server.wire.protocol import (
@@ -31,15 +40,8 @@ from barrage_server.wire.protocol import (
     LAST_BATCH_ACTION,
     STATISTICS_ACTION,
     TABLES_ACTION,
-    AbortRequest,
-    AbortResult,
-    CommitRequest,
     CreateRequest,
     DropRequest,
-    KeepRequest,
-    KeepResult,
-    LastBatchRequest,
-    LastBatchResult,
 )
 from barrage_server.wire.table_spec import TableSpec
 

@@ -23,6 +23,7 @@ from barrage_server.publish.incoming import replica_update
 from barrage_server.server.checks import checked
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.upload import Message, UploadSource, UploadStream
+from barrage_server.wire.commit_messages import StageEnd, StageRequest
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import PublicationRequest, decode_message
 from barrage_server.wire.protocol import (
@@ -33,8 +34,6 @@ from barrage_server.wire.protocol import (
     PublicationResult,
     PutOptions,
     PutResult,
-    StageEnd,
-    StageRequest,
 )
 from barrage_server.wire.raw import COMMAND_DESCRIPTOR, PATH_DESCRIPTOR, Descriptor
 from barrage_server.wire.reader import IncomingMessage, MessageReader

@@ -20,8 +20,8 @@ from barrage_server.spark.shipping import Receipt
 from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
 from barrage_server.spark.waiting import WaitPolicy
 from barrage_server.spark.workers import missing_module
+from barrage_server.wire.commit_messages import StageRequest
 from barrage_server.wire.plain_size import plain_batch_size
-from barrage_server.wire.protocol import StageRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa

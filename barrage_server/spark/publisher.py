@@ -29,7 +29,8 @@ from barrage_server.flight.errors import from_flight, other_protocol
 from barrage_server.flight.staging import FLIGHT_ERRORS, CommitCalls, chunks, stage
 from barrage_server.spark.keeping import kept_alive
 from barrage_server.spark.waiting import WaitPolicy
-from barrage_server.wire.protocol import HEALTH_ACTION, StageRequest, StageResult
+from barrage_server.wire.commit_messages import StageRequest, StageResult
+from barrage_server.wire.protocol import HEALTH_ACTION
 
 __all__ = ["Publisher", "publisher_for"]
 

@@ -18,7 +18,8 @@ from barrage_server.address import ServerAddress
 from barrage_server.arguments import flag, integer, shown
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
 from barrage_server.pem import Pem, read_pem
-from barrage_server.wire.protocol import CommitPart, CommitRequest, PublishMode, TableKind
+from barrage_server.wire.commit_messages import CommitPart, CommitRequest
+from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.target import check_target
 
 __all__ = [

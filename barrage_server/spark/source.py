@@ -26,7 +26,8 @@ from barrage_server.errors import (
 )
 from barrage_server.extras import missing_extra
 from barrage_server.spark.settings import PublishSettings
-from barrage_server.wire.protocol import CommitResult, PublishMode, single_write_publisher
+from barrage_server.wire.commit_messages import CommitResult, single_write_publisher
+from barrage_server.wire.protocol import PublishMode
 
 try:
     from pyspark import TaskContext

@@ -19,8 +19,8 @@ from barrage_server.spark.publisher import publisher_for
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.waiting import WaitPolicy
 from barrage_server.spark.worker import QuickAckSockets, keep_what_is_loaded
+from barrage_server.wire.commit_messages import StageRequest
 from barrage_server.wire.plain_size import plain_batch_size
-from barrage_server.wire.protocol import StageRequest
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -11,7 +11,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.client import upload
 from barrage_server.flight.staging import CommitCalls, stage
-from barrage_server.wire.protocol import CommitRequest, CommitResult
+from barrage_server.wire.commit_messages import CommitRequest, CommitResult
 
 ROWS = {"v": [1, 2]}
 

@@ -17,7 +17,8 @@ from barrage_server.client import publication as publication_module
 from barrage_server.engine import KeyedTable, UpdateGraph
 from barrage_server.spark.publisher import Publisher
 from barrage_server.subscription import Poll, Subscription
-from barrage_server.wire.protocol import PUT_OPTIONS_KEY, CommitRequest, PublishMode, PutOptions, StageRequest
+from barrage_server.wire.commit_messages import CommitRequest, StageRequest
+from barrage_server.wire.protocol import PUT_OPTIONS_KEY, PublishMode, PutOptions
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 

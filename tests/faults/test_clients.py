@@ -14,8 +14,8 @@ from barrage_server.engine import AppendTable, KeyedTable, UpdateNode
 from barrage_server.errors import SchemaMismatchError, UnavailableError, UnknownTableError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.server import Limits, Server
+from barrage_server.wire.commit_messages import StageRequest
 from barrage_server.wire.metadata import PublicationRequest, SubscriptionOptions, SubscriptionRequest, UpdateMetadata
-from barrage_server.wire.protocol import StageRequest
 from tests.faults import clients
 from tests.faults.clients import BLOBS, MANY_BYTES, SUBSCRIBE_BLOBS, stalled, where
 from tests.faults.conftest import SCHEMA

@@ -24,8 +24,9 @@ from barrage_server.engine import KeyedTable
 from barrage_server.errors import BarrageError, InternalError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
+from barrage_server.wire.commit_messages import CommitRequest, StageEnd, StageRequest
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
-from barrage_server.wire.protocol import CommitRequest, CreateRequest, PutOptions, StageEnd, StageRequest
+from barrage_server.wire.protocol import CreateRequest, PutOptions
 from barrage_server.wire.raw import decode_flight_data
 from tests.faults import clients
 from tests.faults.conftest import SCHEMA

@@ -15,6 +15,15 @@ from barrage_proto import deephaven_pb2 as deephaven
 
 from barrage_server.deephaven.operations import CALLS
 from barrage_server.rowset import RowSet
+from barrage_server.wire.commit_messages import (
+    AbortRequest,
+    CommitPart,
+    CommitRequest,
+    KeepRequest,
+    LastBatchRequest,
+    StageEnd,
+    StageRequest,
+)
 from barrage_server.wire.metadata import (
     PublicationRequest,
     SnapshotRequest,
@@ -39,17 +48,10 @@ from barrage_server.wire.protocol import (
     LAST_BATCH_ACTION,
     STAGE_COMMAND,
     STATISTICS_ACTION,
-    AbortRequest,
-    CommitPart,
-    CommitRequest,
     CreateRequest,
     DropRequest,
-    KeepRequest,
-    LastBatchRequest,
     PublishMode,
     PutOptions,
-    StageEnd,
-    StageRequest,
     TableKind,
 )
 from barrage_server.wire.tickets import export_ticket, scope_ticket

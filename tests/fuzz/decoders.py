@@ -41,23 +41,20 @@ from barrage_server.rowset.codec import decode_row_set, decode_shift_data, encod
 from barrage_server.rowset.shift_data import RowSetShiftData
 from barrage_server.server.web.session import PageLimits, PageSession
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, BatchHeader, decode_schema_message, header_type
+from barrage_server.wire.commit_messages import (
+    AbortRequest,
+    CommitRequest,
+    KeepRequest,
+    LastBatchRequest,
+    StageEnd,
+    StageRequest,
+)
 from barrage_server.wire.dictionaries import DictionaryDecoder
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import decode_message
 from barrage_server.wire.page_messages import PAGE_VERSION, Close, Move, Open
 from barrage_server.wire.plan_messages import BindRequest, ReleaseRequest
-from barrage_server.wire.protocol import (
-    AbortRequest,
-    CommitRequest,
-    CreateRequest,
-    DropRequest,
-    KeepRequest,
-    LastBatchRequest,
-    PutOptions,
-    StageEnd,
-    StageRequest,
-    TableKind,
-)
+from barrage_server.wire.protocol import CreateRequest, DropRequest, PutOptions, TableKind
 from barrage_server.wire.raw import decode_flight_data
 from barrage_server.wire.request_reader import RequestReader
 from barrage_server.wire.table_spec import TableSpec

@@ -14,8 +14,9 @@ from pathlib import Path
 from barrage_proto import flight_pb2
 
 from barrage_server.errors import WireFormatError
+from barrage_server.wire.commit_messages import CommitRequest, StageResult
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
-from barrage_server.wire.protocol import COMMIT_ACTION, CommitRequest, StageResult
+from barrage_server.wire.protocol import COMMIT_ACTION
 from barrage_server.wire.tickets import scope_ticket
 from tests.fuzz import mutations, protobuf
 from tests.fuzz.corpus import FLIGHT, STAGE_ROWS, Call, path_descriptor, valid_calls

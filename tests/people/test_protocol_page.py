@@ -29,7 +29,7 @@ from barrage_server.rowset import (
 )
 from barrage_server.server.actions import list_actions
 from barrage_server.server.statistics import ServerStatistics, SubscriptionGauges, TableStatistics
-from barrage_server.wire import protocol
+from barrage_server.wire import commit_messages, protocol
 from barrage_server.wire.json_message import schema_to_base64
 from barrage_server.wire.metadata import MAGIC, SubscriptionOptions, SubscriptionRequest, UpdateMetadata, decode_message
 from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
@@ -242,18 +242,18 @@ def test_nulls_as_values_are_these() -> None:
 # Publishing and actions.
 
 REQUESTS: dict[str, Any] = {
-    protocol.COMMIT_ACTION: protocol.CommitRequest,
-    protocol.ABORT_ACTION: protocol.AbortRequest,
-    protocol.KEEP_ACTION: protocol.KeepRequest,
-    protocol.LAST_BATCH_ACTION: protocol.LastBatchRequest,
+    protocol.COMMIT_ACTION: commit_messages.CommitRequest,
+    protocol.ABORT_ACTION: commit_messages.AbortRequest,
+    protocol.KEEP_ACTION: commit_messages.KeepRequest,
+    protocol.LAST_BATCH_ACTION: commit_messages.LastBatchRequest,
     protocol.CREATE_ACTION: protocol.CreateRequest,
     protocol.DROP_ACTION: protocol.DropRequest,
 }
 ANSWERS: dict[str, type] = {
-    protocol.COMMIT_ACTION: protocol.CommitResult,
-    protocol.ABORT_ACTION: protocol.AbortResult,
-    protocol.KEEP_ACTION: protocol.KeepResult,
-    protocol.LAST_BATCH_ACTION: protocol.LastBatchResult,
+    protocol.COMMIT_ACTION: commit_messages.CommitResult,
+    protocol.ABORT_ACTION: commit_messages.AbortResult,
+    protocol.KEEP_ACTION: commit_messages.KeepResult,
+    protocol.LAST_BATCH_ACTION: commit_messages.LastBatchResult,
     protocol.STATISTICS_ACTION: ServerStatistics,
 }
 

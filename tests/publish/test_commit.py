@@ -26,7 +26,8 @@ from barrage_server.errors import (
 )
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.catalog import Catalog
-from barrage_server.wire.protocol import CommitRequest, PublishMode, StageRequest
+from barrage_server.wire.commit_messages import CommitRequest, StageRequest
+from barrage_server.wire.protocol import PublishMode
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 

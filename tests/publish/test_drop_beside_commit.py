@@ -15,7 +15,8 @@ from barrage_server.engine import CycleNote, Table, UpdateGraph
 from barrage_server.errors import BarrageError
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.catalog import Catalog
-from barrage_server.wire.protocol import CommitPart, CommitRequest, PublishMode, StageRequest, TableKind
+from barrage_server.wire.commit_messages import CommitPart, CommitRequest, StageRequest
+from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.table_spec import TableSpec
 
 SCHEMA = pa.schema([("v", pa.int64())])

@@ -10,14 +10,8 @@ from barrage_server.engine import UpdateGraph
 from barrage_server.errors import FencedError, LimitError, LostBatchesError, PublishError
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.catalog import Catalog
-from barrage_server.wire.protocol import (
-    CommitRequest,
-    LastBatchRequest,
-    PublishMode,
-    StageRequest,
-    TableKind,
-    single_write_publisher,
-)
+from barrage_server.wire.commit_messages import CommitRequest, LastBatchRequest, StageRequest, single_write_publisher
+from barrage_server.wire.protocol import PublishMode, TableKind
 from tests.publish.test_commit import SCHEMA, Desk
 
 

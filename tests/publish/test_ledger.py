@@ -15,7 +15,8 @@ from barrage_server.engine import Table, UpdateGraph
 from barrage_server.errors import FencedError, LimitError
 from barrage_server.publish import Identity, Ledger, LedgerEntry
 from barrage_server.server.catalog import Catalog
-from barrage_server.wire.protocol import TableKind, single_write_publisher
+from barrage_server.wire.commit_messages import single_write_publisher
+from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 
 DAY = 86_400.0

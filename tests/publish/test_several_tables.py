@@ -16,7 +16,8 @@ from barrage_server.errors import (
     SchemaMismatchError,
     WireFormatError,
 )
-from barrage_server.wire.protocol import CommitPart, CommitRequest, PublishMode
+from barrage_server.wire.commit_messages import CommitPart, CommitRequest
+from barrage_server.wire.protocol import PublishMode
 from tests.publish.test_commit import SCHEMA, Desk
 
 

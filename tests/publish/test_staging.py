@@ -7,7 +7,7 @@ import pytest
 
 from barrage_server.errors import LimitError, PublishError
 from barrage_server.publish import StagingArea, StagingLimits
-from barrage_server.wire.protocol import StageRequest
+from barrage_server.wire.commit_messages import StageRequest
 
 REQUEST = StageRequest("query", "trades", 3, "attempt")
 BATCH = pa.record_batch({"n": pa.array([1, 2, 3], pa.int64())})

@@ -34,22 +34,19 @@ from barrage_server.server import Principal, Right, Role, Server
 from barrage_server.server.access import AccessControl
 from barrage_server.server.actions import list_actions
 from barrage_server.server.catalog import Catalog
-from barrage_server.wire.metadata import SubscriptionRequest
-from barrage_server.wire.page_messages import PAGE_COMMAND, ExchangeKind
-from barrage_server.wire.plan_messages import BindRequest, OperateResult, ReleaseRequest
-from barrage_server.wire.protocol import (
+from barrage_server.wire.commit_messages import (
     AbortRequest,
     CommitPart,
     CommitRequest,
-    CreateRequest,
-    DropRequest,
     KeepRequest,
     LastBatchRequest,
-    PutOptions,
     StageEnd,
     StageRequest,
-    TableKind,
 )
+from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.page_messages import PAGE_COMMAND, ExchangeKind
+from barrage_server.wire.plan_messages import BindRequest, OperateResult, ReleaseRequest
+from barrage_server.wire.protocol import CreateRequest, DropRequest, PutOptions, TableKind
 from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.server.conftest import DEEPHAVEN, FLIGHT, address
 from tests.server.follower import QUICK, Follower

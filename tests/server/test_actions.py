@@ -24,16 +24,9 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Limits, Server
+from barrage_server.wire.commit_messages import CommitRequest, StageEnd, StageRequest, StageResult
 from barrage_server.wire.json_message import schema_to_base64
-from barrage_server.wire.protocol import (
-    CommitRequest,
-    CreateRequest,
-    PublishMode,
-    StageEnd,
-    StageRequest,
-    StageResult,
-    TableKind,
-)
+from barrage_server.wire.protocol import CreateRequest, PublishMode, TableKind
 from tests.server.conftest import SCHEMA, address, doors
 from tests.server.follower import Follower
 

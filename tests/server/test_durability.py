@@ -27,7 +27,7 @@ from barrage_server.errors import AlreadyExistsError, InvalidRequestError, Journ
 from barrage_server.journal.files import JournalFile, OsDirectory
 from barrage_server.journal.recovery import read_identity, recover
 from barrage_server.publish import Target, publish_rows
-from barrage_server.wire.protocol import CommitRequest, StageRequest
+from barrage_server.wire.commit_messages import CommitRequest, StageRequest
 from tests.engine.samples import SAMPLES
 from tests.waiting import until
 from tests.watched_files import watch_files

@@ -13,8 +13,9 @@ import pytest
 from barrage_server.publish import StagingLimits
 from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server
+from barrage_server.wire.commit_messages import StageRequest
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
-from barrage_server.wire.protocol import STAGE_COMMAND, StageRequest
+from barrage_server.wire.protocol import STAGE_COMMAND
 from barrage_server.wire.tickets import scope_ticket
 from tests.server.conftest import address, doors
 

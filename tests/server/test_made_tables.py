@@ -18,7 +18,7 @@ from barrage_server.server import Limits, Principal, Server
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.made_tables import MadeTables
 from barrage_server.server.principal import OPEN
-from barrage_server.wire.protocol import CommitPart, CommitRequest
+from barrage_server.wire.commit_messages import CommitPart, CommitRequest
 from tests.server.conftest import address, doors
 
 SCHEMA = pa.schema([("n", pa.int64())])

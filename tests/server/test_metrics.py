@@ -17,7 +17,8 @@ from barrage_server.server import Limits
 from barrage_server.server import server as server_module
 from barrage_server.server.assembly import assemble
 from barrage_server.server.server_state import ServerState
-from barrage_server.wire.protocol import COMMIT_ACTION, CommitRequest, StageEnd
+from barrage_server.wire.commit_messages import CommitRequest, StageEnd
+from barrage_server.wire.protocol import COMMIT_ACTION
 from tests.server.putting import ROWS
 from tests.server.test_http import get, port_of
 from tests.server.test_staged_rows import REQUEST, stage

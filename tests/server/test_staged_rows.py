@@ -15,13 +15,8 @@ from barrage_server.errors import (
 )
 from barrage_server.publish import StagingLimits
 from barrage_server.server import Limits, Server
-from barrage_server.wire.protocol import (
-    COMMIT_ACTION,
-    CommitRequest,
-    StageEnd,
-    StageRequest,
-    StageResult,
-)
+from barrage_server.wire.commit_messages import CommitRequest, StageEnd, StageRequest, StageResult
+from barrage_server.wire.protocol import COMMIT_ACTION
 from tests.server.conftest import SCHEMA, address, doors
 from tests.server.putting import ROWS, Message, refused, send
 from tests.waiting import until

@@ -28,8 +28,9 @@ from barrage_server.server.upload import RawMessage, UploadStream
 from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.subscription.history import History
+from barrage_server.wire.commit_messages import CommitRequest, StageEnd, StageRequest, StageResult
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
-from barrage_server.wire.protocol import FLUSH, STAGE_COMMAND, CommitRequest, StageEnd, StageRequest, StageResult
+from barrage_server.wire.protocol import FLUSH, STAGE_COMMAND
 from barrage_server.wire.raw import COMMAND_DESCRIPTOR, PATH_DESCRIPTOR, Descriptor
 
 SCHEMA = pa.schema([("a", pa.int64())])

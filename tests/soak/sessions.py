@@ -15,7 +15,8 @@ from barrage_proto import deephaven_pb2 as deephaven
 
 import barrage_server as bs
 from barrage_server.flight.staging import stage
-from barrage_server.wire.protocol import DROP_ACTION, DropRequest, StageRequest
+from barrage_server.wire.commit_messages import StageRequest
+from barrage_server.wire.protocol import DROP_ACTION, DropRequest
 from tests.fuzz.corpus import DEEPHAVEN, Call
 from tests.fuzz.senders import WebSender
 from tests.live.process import PATIENCE, ServerProcess

@@ -10,7 +10,8 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.spark.publisher import Publisher, publisher_for
-from barrage_server.wire.protocol import CommitRequest, PublishMode, StageRequest
+from barrage_server.wire.commit_messages import CommitRequest, StageRequest
+from barrage_server.wire.protocol import PublishMode
 
 SCHEMA = pa.schema([("v", pa.int64())])
 

@@ -16,7 +16,7 @@ import barrage_server as bs
 from barrage_server.spark import BarrageDataSource, BarrageSink, register
 from barrage_server.spark.publisher import Publisher
 from barrage_server.spark.source import BatchWriter, StagedTask, StreamWriter
-from barrage_server.wire.protocol import CommitRequest, CommitResult
+from barrage_server.wire.commit_messages import CommitRequest, CommitResult
 from tests.spark.feeding import Drain, Feed, by
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import barrage_server as bs
 from barrage_server.spark import BarrageSink, SinkTable
 from barrage_server.spark.publisher import Publisher
-from barrage_server.wire.protocol import CommitRequest, CommitResult
+from barrage_server.wire.commit_messages import CommitRequest, CommitResult
 from tests.spark.feeding import Drain, Feed, by
 
 if TYPE_CHECKING:

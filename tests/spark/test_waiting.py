@@ -15,7 +15,7 @@ import barrage_server as bs
 from barrage_server.spark import BarrageSink
 from barrage_server.spark.publisher import Publisher, _Parts
 from barrage_server.spark.waiting import WaitPolicy, has_given_up
-from barrage_server.wire.protocol import CommitRequest, StageRequest
+from barrage_server.wire.commit_messages import CommitRequest, StageRequest
 
 ADDRESS = "grpc://nowhere:8815"
 ROWS = pa.record_batch({"n": [1, 2, 3]})

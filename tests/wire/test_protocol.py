@@ -12,28 +12,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire import protocol
+from barrage_server.wire import commit_messages, protocol
 from barrage_server.wire.arrow_message import read_schema
-from barrage_server.wire.json_message import parse_object
-from barrage_server.wire.protocol import (
+from barrage_server.wire.commit_messages import (
     AbortRequest,
     AbortResult,
     CommitPart,
     CommitRequest,
     CommitResult,
-    CreateRequest,
-    DropRequest,
     KeepRequest,
     KeepResult,
     LastBatchRequest,
     LastBatchResult,
+    StageEnd,
+    StageRequest,
+    StageResult,
+)
+from barrage_server.wire.json_message import parse_object
+from barrage_server.wire.protocol import (
+    CreateRequest,
+    DropRequest,
     PublicationResult,
     PublishMode,
     PutOptions,
     PutResult,
-    StageEnd,
-    StageRequest,
-    StageResult,
     TableKind,
 )
 
@@ -87,7 +89,8 @@ MESSAGES: list[Any] = [
 
 
 def test_every_message_is_among_those_tested() -> None:
-    named = {name for name in protocol.__all__ if name.endswith(("Request", "Result", "End", "Options"))}
+    public = [*protocol.__all__, *commit_messages.__all__]
+    named = {name for name in public if name.endswith(("Request", "Result", "End", "Options"))}
     assert named == {type(message).__name__ for message in MESSAGES}
 
 
