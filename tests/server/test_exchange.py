@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -133,10 +134,12 @@ def test_updates_within_the_interval_travel_together(client: fl.FlightClient, qu
     options = SubscriptionOptions(min_update_interval_ms=300)
     with Follower(client, "quotes", options) as follower:
         follower.wait(lambda follower: follower.messages)
+        begun = time.monotonic()
         for price in range(50):
             quotes.upsert({"sym": ["A"], "price": [float(price)]})
         follower.wait(lambda follower: follower.content()[0] == ["A", 49.0])
-        assert len(follower.messages) <= 3
+        intervals = (time.monotonic() - begun) / 0.3  # more than one on a machine that stands still meanwhile
+        assert len(follower.messages) <= 3 + intervals
 
 
 def test_a_large_snapshot_grows_in_parts(door: str) -> None:

@@ -385,7 +385,7 @@ class TestStops:
     @pytest.mark.slow
     def test_a_command_that_does_not_stop_is_told_of_and_others_are_refused(self) -> None:
         GATE.clear()
-        with Server(deephaven_port=0, console=True, limits=Limits(console_seconds=0.05)) as server:
+        with Server(deephaven_port=0, console=True, limits=Limits(console_seconds=1)) as server:
             client = Scripting(place(server))
             stuck = client.begin("from tests.server.deephaven.scripting import GATE\nprint('begun')\nGATE.wait()")
             next(iter(client.logs()))
