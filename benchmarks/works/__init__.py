@@ -77,7 +77,7 @@ WORKS: Final = {
     "relay": Work(relay.run, 120),
     "memory": Work(memory.run, 240),
     "startup": Work(startup.run, 120),
-    "spark": Work(spark.run, 420),
+    "spark": Work(spark.run, 600),
     "growth": Work(growth.run, 240),
     "operations": Work(operations.run, 900),
     "many": Work(many.run, 120),
