@@ -1,4 +1,4 @@
-"""Time tables: rows by the clock, their arguments, and what is left when nobody holds them."""
+"""Time tables: rows by the clock, their arguments, and what is left when no reference remains."""
 
 from __future__ import annotations
 

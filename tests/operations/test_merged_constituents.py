@@ -226,7 +226,7 @@ def test_tables_of_later_keys_are_made_as_those_of_the_first() -> None:
 
 
 def test_publishers_readers_and_merges_at_once() -> None:
-    """A constituent that is asked for while a cycle makes others waits for it, and the cycle for nobody."""
+    """A constituent that is asked for while a cycle makes others waits for it; the cycle waits for no caller."""
     table = trades()
     parted = table.partition_by("sym").transform(best)
     first = parted.merge()

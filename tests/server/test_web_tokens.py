@@ -101,7 +101,7 @@ def unsigned() -> Credentials:
 
 
 def confused() -> Credentials:
-    """Signed with the public key, which anybody has, as if it were a shared secret."""
+    """Signed with the public key, which is known to all, as if it were a shared secret."""
     public = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     parts = (json.dumps(part).encode() for part in ({"alg": "HS256", "kid": "r"}, claims()))
     text = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts)

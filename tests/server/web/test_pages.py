@@ -1,4 +1,4 @@
-"""Pages over real websockets: what they show is what the tables hold, and what they may not do harms nobody."""
+"""Pages over real websockets: what they show is what the tables hold, and what they may not do harms no other page."""
 
 from __future__ import annotations
 
