@@ -142,7 +142,8 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
 
     def _make_bundle(self, now: float) -> float | None:
         bundle: list[Piece] = []
-        size, batches, wake_at = 0, 0, None
+        size, batches = 0, 0
+        wake_at: float | None = now
         while size < _BUNDLE_BYTES:
             if self._pieces is None:
                 self._go_over()
@@ -156,7 +157,9 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
                     bundle += self.opening()
             piece = next(self._pieces, None)
             if piece is None:
-                self._pieces = None  # more may be due by now
+                self._pieces = None
+                if wake_at is None or wake_at > now:  # nothing more was due, and a change since gets a turn of its own
+                    break
             else:
                 bundle.append(piece)
                 batches += 1
@@ -171,6 +174,8 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
 
     def _go_over(self) -> None:
         """Continue with the subscription passed to :meth:`replace`, if there is one."""
+        if self._following is None:
+            return
         with self._bundling:
             following, self._following = self._following, None
         if following is not None:

@@ -8,7 +8,6 @@ from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
-from barrage_server.server.streams import SubscriptionStream
 
 __all__ = ["collected", "shown_to"]
 
@@ -42,7 +41,7 @@ def collected(
     The arguments after the state are figures that it does not have, named as in :class:`ServerStatistics`.
     """
     streams = server_state.streams
-    exchanges = [stream for stream in streams.open("subscription") if isinstance(stream, SubscriptionStream)]
+    exchanges = streams.subscriptions()
     tables = tuple(
         TableStatistics(
             name=table.name,

@@ -7,7 +7,6 @@ from typing import Final
 
 from barrage_server.process import return_memory
 from barrage_server.server.server_state import ServerState
-from barrage_server.server.streams import SubscriptionStream
 
 __all__ = ["Housekeeping"]
 
@@ -43,9 +42,8 @@ class Housekeeping:
         server_state.access.tidy(now)
         server_state.leases.tidy()
         server_state.results.tidy(now)
-        for stream in reversed(server_state.streams.open("subscription")):  # newest first, so that histories fold once
-            if isinstance(stream, SubscriptionStream):
-                stream.tidy(now)
+        for stream in reversed(server_state.streams.subscriptions()):  # newest first, so that histories fold once
+            stream.tidy(now)
         server_state.authentication.refresh()
         self._tell_undefined_roles()
         server_state.end_disallowed()

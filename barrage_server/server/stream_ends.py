@@ -5,7 +5,7 @@ from __future__ import annotations
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, UnavailableError, UnknownTableError
 from barrage_server.publish import Ledger
-from barrage_server.server.streams import Streams, SubscriptionStream
+from barrage_server.server.streams import Streams
 
 __all__ = ["StreamEnds"]
 
@@ -35,6 +35,6 @@ class StreamEnds:
             self._end(table, error)
 
     def _end(self, table: Table, error: BarrageError) -> None:
-        for stream in self._streams.open("subscription"):
-            if isinstance(stream, SubscriptionStream) and stream.follows(table):
+        for stream in self._streams.subscriptions():
+            if stream.follows(table):
                 stream.end(error)

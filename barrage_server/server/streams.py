@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from barrage_server.engine import Table
@@ -67,7 +67,6 @@ class Stream(Protocol):
         """End the call but not its connection; return whether the endpoint can do that."""
 
 
-@runtime_checkable
 class SubscriptionStream(Stream, Protocol):
     """A stream of the kind ``subscription``."""
 
@@ -195,6 +194,11 @@ class Streams:
         """The open streams, of one kind if given."""
         with self._changed:
             return [stream for stream in self._open if kind is None or stream.kind == kind]
+
+    def subscriptions(self) -> list[SubscriptionStream]:
+        """The open streams of the kind ``subscription``."""
+        # by their kind: a check of their methods takes 30 µs a stream, of all streams once a second
+        return cast("list[SubscriptionStream]", self.open("subscription"))
 
     def count(self, kind: str) -> int:
         """Number of open streams of a kind."""

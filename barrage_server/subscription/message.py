@@ -24,7 +24,7 @@ from barrage_server.wire.empty import empty_array
 from barrage_server.wire.families import ColumnView
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
-from barrage_server.wire.wrapper import unwrap
+from barrage_server.wire.wrapper import wrapped_payload
 
 __all__ = [
     "Dialect",
@@ -158,7 +158,7 @@ def encapsulated_messages(
 
     """
     for header, app_metadata, body in messages:
-        metadata = None if app_metadata is None else bytes(unwrap(app_metadata)[1])
+        metadata = None if app_metadata is None else wrapped_payload(app_metadata)
         yield metadata, encapsulated(header, body)
 
 

@@ -25,7 +25,7 @@ from barrage_server.wire.empty import empty_array
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
 from barrage_server.wire.update_metadata import MetadataFrame
-from barrage_server.wire.wrapper import unwrap
+from barrage_server.wire.wrapper import unwrap, wrapped_payload
 
 __all__ = ["GroupMessage", "ViewportGroup"]
 
@@ -419,7 +419,12 @@ class GroupMessage:
 
     def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
         """Return the messages to web pages."""
-        return encapsulated_messages(self._change.writer.ipc_messages(self._outgoing()))
+        change, index = self._change, self._index
+        count = change.counts[index]
+        if count > change.writer.batch_rows:
+            return encapsulated_messages(change.writer.ipc_messages(self._outgoing()))
+        metadata = wrapped_payload(change.encode(index, _ONE if count else _NONE))
+        return iter(((metadata, change.batch().slice(index, 1).serialize().to_pybytes()),))
 
     def _outgoing(self) -> OutgoingMessage:
         return OutgoingMessage(self, 0, lambda _start, _stop: [], self._counts(), self._read)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -301,6 +302,8 @@ class Health(JsonMessage):
 
 
 PageMessage: TypeAlias = Health | Hello | Open | Move | Pause | Resume | Close | Ack | CellRequest | Ping
+_USUAL_ACK: Final = re.compile(r'\{"type": ?"ack", ?"stream": ?([1-9][0-9]{0,8}), ?"updates": ?(0|[1-9][0-9]{0,8})\}')
+"""The most frequent message, as ``JSON.stringify`` and ``json.dumps`` write it."""
 _MESSAGES: Final[dict[str, type[PageMessage]]] = {kind.message_name: kind for kind in get_args(PageMessage)}
 
 
@@ -313,6 +316,9 @@ def parse_page_message(text: str) -> PageMessage:
     """
     if len(text) > MOST_TEXT_BYTES:
         raise WireFormatError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
+    ack = _USUAL_ACK.fullmatch(text)
+    if ack is not None:
+        return Ack(int(ack[1]), int(ack[2]))
     fields = parse_object(text, "a message of a page", is_request=True)
     name = MESSAGES.read(fields.pop("type", None), str, "a message of a page: type")
     kind = _MESSAGES.get(name)

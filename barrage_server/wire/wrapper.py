@@ -8,7 +8,7 @@ from typing import Final
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.flat import FlatTable
 
-__all__ = ["HEAD_BYTES", "MAGIC", "PAYLOAD_SLOT", "is_barrage", "unwrap", "wrap"]
+__all__ = ["HEAD_BYTES", "MAGIC", "PAYLOAD_SLOT", "is_barrage", "unwrap", "wrap", "wrapped_payload"]
 
 MAGIC: Final = 0x6E687064
 """"dphn" in little-endian ASCII."""
@@ -21,6 +21,7 @@ PAYLOAD_SLOT: Final = 2
 _LAYOUT: Final = struct.Struct("<I 2x 5H i I 3x b I I")
 HEAD_BYTES: Final = _LAYOUT.size
 """Bytes before the payload."""
+_LENGTH: Final = struct.Struct("<I")
 _FIXED: Final = (16, 10, 16, 12, 11, 4, 10, 12)
 
 
@@ -28,6 +29,11 @@ def wrap(message_type: int, payload: bytes) -> bytes:
     """Wrap a finished flatbuffer as app_metadata."""
     padding = b"\0" * (-len(payload) % 4)
     return _LAYOUT.pack(*_FIXED, message_type, MAGIC, len(payload)) + payload + padding
+
+
+def wrapped_payload(data: bytes) -> bytes:
+    """Return the payload of what :func:`wrap` has made."""
+    return data[HEAD_BYTES : HEAD_BYTES + _LENGTH.unpack_from(data, HEAD_BYTES - _LENGTH.size)[0]]
 
 
 def is_barrage(data: bytes | memoryview) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from barrage_flatbuf.BarrageMessageType import BarrageMessageType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +19,17 @@ from barrage_server.wire.arrow_message import BatchHeader
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch
-from barrage_server.wire.wrapper import unwrap
+from barrage_server.wire.wrapper import unwrap, wrap
 from tests.subscription.follower import make_row, make_table, to_table
+
+
+class Form(Enum):
+    """In which form a message is taken."""
+
+    BATCHES = "record batches"
+    BYTES = "bytes for Flight"
+    PAGE = "bytes for a page"
+
 
 Sent = tuple[list[pa.Array], int, bytes | None]
 """Columns, rows and app_metadata of a batch."""
@@ -52,14 +63,19 @@ def subscribe(feed: TableFeed, request: SubscriptionRequest, dialect: Dialect, l
     return subscription
 
 
-def sent(subscription: Subscription, now: float, *, raw: bool) -> tuple[list[Sent], set[type]]:
+def sent(subscription: Subscription, now: float, form: Form) -> tuple[list[Sent], set[type]]:
     """What is due, in batches or in bytes, and how it was made."""
     messages = subscription.poll(now).messages
     kinds = {type(message) for message in messages} | {type(getattr(message, "_message", None)) for message in messages}
-    if not raw:
+    if form is Form.BATCHES:
         return [
             (batch.columns, batch.num_rows, word) for message in messages for batch, word in message.batches()
         ], kinds
+    if form is Form.PAGE:
+        frames = [frame for message in messages for frame in message.encapsulated()]
+        batches = [pa.ipc.read_record_batch(data, subscription.wire_schema) for _, data in frames]
+        words = [None if word is None else wrap(BarrageMessageType.BarrageUpdateMetadata, word) for word, _ in frames]
+        return [(batch.columns, batch.num_rows, word) for batch, word in zip(batches, words, strict=True)], kinds
     parts = [decode_flight_data(data) for message in messages for data in message.flight_data()]
     return [
         (
@@ -88,16 +104,16 @@ def check_same(one: list[Sent], other: list[Sent]) -> None:
     st.lists(asked, min_size=2, max_size=MEMBERS),
     options,
     st.sampled_from(list(Dialect)),
-    st.booleans(),
+    st.sampled_from(list(Form)),
     st.integers(0, 2**32 - 1),
 )
 def test_a_member_gets_what_it_would_get_alone(
-    wishes: list[Any], chosen: SubscriptionOptions, dialect: Dialect, raw: bool, seed: int
+    wishes: list[Any], chosen: SubscriptionOptions, dialect: Dialect, form: Form, seed: int
 ) -> None:
     chance = random.Random(seed)
     table = make_table(ROWS)
     feed = TableFeed(table)
-    lengths = LengthMode.RAGGED if raw else LengthMode.PADDED
+    lengths = LengthMode.PADDED if form is Form.BATCHES else LengthMode.RAGGED
     requests = [
         SubscriptionRequest(b"s/t", None if columns is None else tuple(columns), viewport, chosen, reverse)
         for columns, viewport, reverse in (wishes * MEMBERS)[:MEMBERS]
@@ -108,7 +124,7 @@ def test_a_member_gets_what_it_would_get_alone(
         keys = chance.sample(range(ROWS), chance.choice([1, 9, 40]))
         table.upsert(to_table([make_row(key, chance) for key in keys]))
         for member, single in zip(viewports, alone, strict=True):
-            check_same(sent(member, 10.0 * step, raw=raw)[0], sent(single, 10.0 * step, raw=raw)[0])
+            check_same(sent(member, 10.0 * step, form)[0], sent(single, 10.0 * step, form)[0])
 
 
 @pytest.mark.parametrize("chosen", [SubscriptionOptions(columns_as_list=True, batch_size=size) for size in (0, 7)])
@@ -123,7 +139,7 @@ def test_members_are_served_together_whatever_the_size_of_their_batches(chosen: 
     chance = random.Random(2)
     table.upsert(to_table([make_row(key, chance) for key in range(ROWS)]))
     for member in viewports:
-        assert GroupMessage in sent(member, 10.0, raw=False)[1]
+        assert GroupMessage in sent(member, 10.0, Form.BATCHES)[1]
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
@@ -140,7 +156,7 @@ def test_an_empty_viewport_does_no_harm_to_the_others(dialect: Dialect, reverse:
     chance = random.Random(2)
     for step in range(3):
         table.upsert(to_table([make_row(key, chance) for key in range(ROWS)]))
-        answers = [sent(member, 10.0 + step, raw=False)[0] for member in viewports]
+        answers = [sent(member, 10.0 + step, Form.BATCHES)[0] for member in viewports]
         counts = [max(len(column[0]) for column in columns) for ((columns, _, _),) in answers]
         assert min(counts[:-1]) > 0
         assert counts[-1] == 0

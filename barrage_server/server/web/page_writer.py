@@ -42,7 +42,8 @@ class PageWriter:
         """
         # the buffers of the channel hold one message at a time
         async with self._turn:
-            await self._channel.send(*frames)
+            if not self._channel.send_at_once(frames):
+                await self._channel.send(*frames)
 
     def send_at_once(self, frames: Sequence[str | bytes]) -> bool:
         """Send frames if nothing else is being sent, and there is room for them.
