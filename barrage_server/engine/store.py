@@ -17,9 +17,10 @@ __all__ = ["ColumnStore"]
 
 # Cycles between two compactions of the undo records for held versions, which keep the chain short.
 _VERSIONS_BETWEEN_COMPACTIONS: Final = 256
-# Bytes of undo records, and their share of the cells, after which they are compacted before that.
-_MOST_LOOSE_BYTES: Final = 4 << 20
-_MOST_LOOSE_SHARE: Final = 8
+# Bytes of undo records, and their share of the cells, after which they are compacted before that. Small: the cycle that
+# compacts them is late.
+_MOST_LOOSE_BYTES: Final = 256 << 10
+_MOST_LOOSE_SHARE: Final = 128
 
 
 class ColumnStore:

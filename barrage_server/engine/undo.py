@@ -45,12 +45,14 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.plan import ReadPlan
-from barrage_server.engine.undo_entries import CellArray, DenseEntry, Levels, UndoEntry, extend
+from barrage_server.engine.undo_entries import CellArray, DenseEntry, Levels, UndoEntry, extend, settle
 
 __all__ = ["CellArray", "HeldCursors", "Undo", "UndoCursor", "UndoEntry", "restore"]
 
 # Entries that a reader puts back one by one; with more, it merges them first.
 _MAX_LOOSE_ENTRIES = 16
+# Cycles after which a version that is held is taken to stay.
+_RECENT_NODES = 64
 
 
 class Undo:
@@ -133,7 +135,7 @@ class _Stretch:
                 merged = dict(levels)
                 self.state = _State(merged, self._merge_nodes(merged, node, None), following)
 
-    def reach(self, end: _Stretch | None) -> None:
+    def reach(self, end: _Stretch | None, *, grows: bool = True) -> None:
         """Include everything up to ``end``, the stretch of the next held version.
 
         Stretches in between belong to versions that no longer exist. Where they reach into ``end``, both stretches have
@@ -141,6 +143,7 @@ class _Stretch:
 
         Args:
             end: the stretch of the next held version; ``None`` to include everything to the present.
+            grows: whether values may follow soon.
         """
         with self._lock:
             levels, node, following = self.state
@@ -153,6 +156,8 @@ class _Stretch:
                 following = beyond
             if node is not None:
                 node = self._merge_nodes(merged, node, end)
+            if not grows:
+                merged = {key: settle(entries) for key, entries in merged.items()}
             self.state = _State(merged, node if end is None else None, end)
 
     def _needs(self, column: int, epoch: int) -> bool:
@@ -273,8 +278,11 @@ class HeldCursors:
                 self._known.append(self._added.popleft())
             cursors = [cursor for entry in self._known if (cursor := entry()) is not None]
             self._known = [ref(cursor) for cursor in cursors]
+            newest = cursors[-1].stretch.first if cursors else 0
             for cursor, newer in zip_longest(cursors, cursors[1:]):
-                cursor.stretch.reach(None if newer is None else newer.stretch)
+                # A recent version is rarely held for long: the stretch before it soon includes what follows.
+                grows = newer is None or newest - newer.stretch.first < _RECENT_NODES
+                cursor.stretch.reach(None if newer is None else newer.stretch, grows=grows)
         finally:
             self._lock.release()
 

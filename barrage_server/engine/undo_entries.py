@@ -1,8 +1,9 @@
 """Old values of cells: by row key, or for most rows of a range by position.
 
 Merged entries of one column are kept as *levels*, oldest first. Each has about twice the rows of the following one or
-more, so that a value is merged only log(n) times. Once they cover a good part of their range they become one
-:class:`DenseEntry`: it takes less memory than keys do, and absorbs later records without sorting.
+more, so that a value is merged only log(n) times. While records follow, they become one :class:`DenseEntry` once they
+cover some of their range, because it absorbs later records without sorting. When none follows, they keep their keys
+unless those take more memory: see :func:`settle`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from barrage_server.engine.memory import zeros
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.sorting import sort_with_positions
 
-__all__ = ["CellArray", "DenseEntry", "Levels", "UndoEntry", "extend"]
+__all__ = ["CellArray", "DenseEntry", "Levels", "UndoEntry", "extend", "settle"]
 
 CellArray: TypeAlias = npt.NDArray[Any]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _LEAST_DENSE: Final = 4096
 """The least number of rows of a dense entry."""
+_ROWS_OF_RANGE: Final = 16
+"""The rows of a range for each value from which the values become dense, while records follow."""
 _KEY_BYTES: Final = 8
 
 
@@ -181,12 +184,25 @@ def _push(levels: Levels, entry: UndoEntry) -> Levels:
     return tuple(stack)
 
 
+def settle(levels: Levels) -> Levels:
+    """Choose the form for values that no record follows: dense only where keys take about as much memory or more.
+
+    Args:
+        levels: the entries, which readers may have, too.
+    """
+    first = levels[0] if levels else None
+    if not isinstance(first, DenseEntry):
+        return levels
+    width = first.data.itemsize
+    if len(first.known) * (width + 1) <= 2 * first.count * (width + _KEY_BYTES):
+        return levels
+    return (_merge([first.sparse(), *(_sparse(level) for level in levels[1:])]),)
+
+
 def _should_be_dense(entry: UndoEntry) -> bool:
-    """Whether the cells of the whole range take about as much as the sparse levels."""
-    if len(entry.keys) < _LEAST_DENSE:
-        return False
-    width = entry.data.itemsize
-    return (int(entry.keys[-1]) - int(entry.keys[0]) + 1) * (width + 1) <= 2 * len(entry.keys) * (width + _KEY_BYTES)
+    """Whether the values are many, and lie close to each other."""
+    count = len(entry.keys)
+    return count >= _LEAST_DENSE and int(entry.keys[-1]) - int(entry.keys[0]) < count * _ROWS_OF_RANGE
 
 
 def _count(entry: UndoEntry | DenseEntry) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes, fold_nodes
+from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes
 from barrage_server.engine.version import TableVersion
 from barrage_server.errors import InvalidRequestError
 from barrage_server.rowset import RowSet
@@ -233,21 +233,23 @@ class Subscription:
         with self._lock:
             if now - self._folded_at < _FOLD_SECONDS:
                 return
-            end = self._feed.fold_end(now)
             if self._growing is not None:
                 version, start, node = self._growing
+                node, end = self._feed.fold(node, now)
                 if end.step > version.step:
                     self._folded_at = now
                     version.compact()
-                    self._growing = (version, start, fold_nodes(node, end))
+                    self._growing = (version, start, node)
                     self._folded_to = end.step
-            elif self._node is not None and end.step > self._node.step:
-                self._folded_at = now
-                if self._counted is not None:
-                    self._unsent = self._unsent | added_since(self._counted, end)
-                    self._counted = end
-                self._node = fold_nodes(self._node, end)
-                self._folded_to = end.step
+            elif self._node is not None:
+                node, end = self._feed.fold(self._node, now)
+                if end.step > self._node.step:
+                    self._folded_at = now
+                    if self._counted is not None:
+                        self._unsent = self._unsent | added_since(self._counted, end)
+                        self._counted = end
+                    self._node = node
+                    self._folded_to = end.step
 
     def close(self) -> None:
         """Leave the group; later polls return no messages."""
