@@ -282,8 +282,8 @@ def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
 class FoldedHistories:
     """Folds the histories of readers of one table that are sent nothing while it ticks.
 
-    The history of each reader becomes one update up to the point of the next reader, and the rest is that reader's: what
-    several have missed is coalesced, and kept, once. Methods may be called by one thread at a time.
+    The history of each reader becomes one update up to the point of the next reader, and the rest is that reader's.
+    What several have missed is coalesced, and kept, once. Methods may be called by one thread at a time.
     """
 
     __slots__ = ("_end", "_folded", "_steps")
@@ -302,7 +302,8 @@ class FoldedHistories:
     def fold(self, start: UpdateNode, end: UpdateNode) -> tuple[UpdateNode, UpdateNode]:
         """Fold the history of one reader; see :func:`fold_nodes`.
 
-        Readers share what comes after the start of one that was folded before in the same pass: later starts come first.
+        Readers share what comes after the start of one that was folded before in the same pass. So later starts come
+        first.
 
         Args:
             start: the reader's node.
