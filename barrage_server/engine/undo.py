@@ -51,8 +51,9 @@ __all__ = ["CellArray", "HeldCursors", "Undo", "UndoCursor", "UndoEntry", "resto
 
 # Entries that a reader puts back one by one; with more, it merges them first.
 _MAX_LOOSE_ENTRIES = 16
-# Cycles after which a version that is held is taken to stay.
-_RECENT_NODES = 64
+# Cycles for which readers usually hold a version, and after which one that is held is taken to stay.
+_RECENT_NODES = 8
+_STAYING_NODES = 64
 
 
 class Undo:
@@ -269,8 +270,13 @@ class HeldCursors:
         """Add the newest cursor."""
         self._added.append(ref(cursor))
 
-    def compact(self) -> None:
-        """Merge the entries of all complete nodes, unless another thread does so now."""
+    def compact(self, *, skip_recent: bool = False) -> None:
+        """Merge the entries of all complete nodes, unless another thread does so now.
+
+        Args:
+            skip_recent: whether to merge nothing for recent versions. They are rarely held for long, and what they need
+                would be merged again for older ones.
+        """
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -280,8 +286,10 @@ class HeldCursors:
             self._known = [ref(cursor) for cursor in cursors]
             newest = cursors[-1].stretch.first if cursors else 0
             for cursor, newer in zip_longest(cursors, cursors[1:]):
-                # A recent version is rarely held for long: the stretch before it soon includes what follows.
-                grows = newer is None or newest - newer.stretch.first < _RECENT_NODES
+                if skip_recent and newest - cursor.stretch.first < _RECENT_NODES:
+                    break
+                # Where the next version is not held for long, the stretch soon includes what follows.
+                grows = newer is None or newest - newer.stretch.first < _STAYING_NODES
                 cursor.stretch.reach(None if newer is None else newer.stretch, grows=grows)
         finally:
             self._lock.release()
