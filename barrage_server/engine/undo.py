@@ -45,7 +45,7 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.plan import ReadPlan
-from barrage_server.engine.undo_entries import CellArray, DenseEntry, Levels, UndoEntry, extend, settle
+from barrage_server.engine.undo_entries import CellArray, DenseEntry, Levels, MergedKeys, UndoEntry, extend, settle
 
 __all__ = ["CellArray", "HeldCursors", "Undo", "UndoCursor", "UndoEntry", "restore"]
 
@@ -148,12 +148,12 @@ class _Stretch:
         """
         with self._lock:
             levels, node, following = self.state
-            merged = dict(levels)
+            merged, keys = dict(levels), MergedKeys()
             while following is not None and following is not end:
                 more, node, beyond = following.state
                 for key, entries in more.items():
                     if self._needs(*key):
-                        merged[key] = extend(merged.get(key, ()), entries)
+                        merged[key] = extend(merged.get(key, ()), entries, keys)
                 following = beyond
             if node is not None:
                 node = self._merge_nodes(merged, node, end)
@@ -173,8 +173,9 @@ class _Stretch:
                     if self._needs(column, entry.epoch):
                         loose.setdefault((column, entry.epoch), []).append(entry)
             node = following
+        shared = MergedKeys()
         for key, new in loose.items():
-            levels[key] = extend(levels.get(key, ()), new)
+            levels[key] = extend(levels.get(key, ()), new, shared)
         return node
 
 

@@ -19,7 +19,7 @@ from barrage_server.engine.memory import zeros
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.sorting import sort_with_positions
 
-__all__ = ["CellArray", "DenseEntry", "Levels", "UndoEntry", "extend", "settle"]
+__all__ = ["CellArray", "DenseEntry", "Levels", "MergedKeys", "UndoEntry", "extend", "settle"]
 
 CellArray: TypeAlias = npt.NDArray[Any]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -154,7 +154,29 @@ Levels: TypeAlias = "tuple[UndoEntry | DenseEntry, ...]"
 """Merged entries, oldest first. Only the first may be dense; the others then lie outside of its range."""
 
 
-def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry]) -> Levels:
+class MergedKeys:
+    """The merged row keys of entries, computed once for columns that share their arrays of keys."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        # By the ids of the arrays, which the values keep alive.
+        self._known: dict[tuple[int, ...], tuple[list[Int64Array], Int64Array, Int64Array]] = {}
+
+    def of(self, arrays: list[Int64Array]) -> tuple[Int64Array, Int64Array]:
+        """The distinct row keys in order, and the first place of each in the concatenated ``arrays``."""
+        place = tuple(map(id, arrays))
+        known = self._known.get(place)
+        if known is None:
+            ordered, order = sort_with_positions(np.concatenate(arrays), runs=len(arrays))
+            is_first = np.ones(len(ordered), np.bool_)
+            np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+            places = np.flatnonzero(is_first)
+            known = self._known[place] = arrays, ordered.take(places), order.take(places)
+        return known[1:]
+
+
+def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry], merged: MergedKeys | None = None) -> Levels:
     """Add newer entries of the same column; of each row, the oldest value stays.
 
     A dense entry is extended in place: a reader of the old levels finds values that are as old as those it needs.
@@ -162,20 +184,22 @@ def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry]) -> Levels:
     Args:
         levels: the present entries.
         entries: the newer entries, oldest first.
+        merged: for columns that are extended together.
     """
+    merged = MergedKeys() if merged is None else merged
     newer = [entry.sparse() if isinstance(entry, DenseEntry) else entry for entry in entries]
     first = levels[0] if levels else None
     if isinstance(first, DenseEntry):
         newer = [outside for entry in newer if (outside := first.absorb(entry)) is not None]
-    return _push(levels, _merge(newer)) if newer else levels
+    return _push(levels, _merge(newer, merged), merged) if newer else levels
 
 
-def _push(levels: Levels, entry: UndoEntry) -> Levels:
+def _push(levels: Levels, entry: UndoEntry, merged: MergedKeys) -> Levels:
     """Add a newer entry; merge neighbours of similar size."""
     stack = [*levels, entry]
     while len(stack) > 1 and _count(stack[-2]) <= 2 * _count(stack[-1]):
         newer = stack.pop()
-        stack[-1] = _merge([_sparse(stack[-1]), _sparse(newer)])
+        stack[-1] = _merge([_sparse(stack[-1]), _sparse(newer)], merged)
     oldest = stack[0]
     if isinstance(oldest, UndoEntry) and _should_be_dense(oldest):
         first = int(oldest.keys[0])
@@ -196,7 +220,7 @@ def settle(levels: Levels) -> Levels:
     width = first.data.itemsize
     if len(first.known) * (width + 1) <= 2 * first.count * (width + _KEY_BYTES):
         return levels
-    return (_merge([first.sparse(), *(_sparse(level) for level in levels[1:])]),)
+    return (_merge([first.sparse(), *(_sparse(level) for level in levels[1:])], MergedKeys()),)
 
 
 def _should_be_dense(entry: UndoEntry) -> bool:
@@ -213,17 +237,12 @@ def _sparse(entry: UndoEntry | DenseEntry) -> UndoEntry:
     return entry.sparse() if isinstance(entry, DenseEntry) else entry
 
 
-def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
+def _merge(entries: Sequence[UndoEntry], merged: MergedKeys) -> UndoEntry:
     """Merge entries, oldest first; the oldest value of a row wins."""
     if len(entries) == 1:
         return entries[0]
     first = entries[0]
-    keys = np.concatenate([entry.keys for entry in entries])
-    ordered, order = sort_with_positions(keys, runs=len(entries))
-    is_first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    places = np.flatnonzero(is_first)
-    chosen, ordered = order.take(places), ordered.take(places)
+    ordered, chosen = merged.of([entry.keys for entry in entries])
     valid = None
     if any(entry.valid is not None for entry in entries):
         valid = np.concatenate([_valid_of(entry) for entry in entries]).take(chosen)
