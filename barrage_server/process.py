@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import concurrent.futures.thread  # noqa: F401  (registers its end before ours: see below)
 import ctypes
+import gc
 import logging
 import os
 import sys
@@ -27,6 +28,7 @@ __all__ = [
     "Ending",
     "Waiting",
     "choose_allocators",
+    "collect_new_objects_only",
     "end_with_process",
     "is_ending",
     "leave_to_parent",
@@ -178,6 +180,15 @@ def choose_allocators() -> None:
     if not os.environ.get(_ARENA_VARIABLE):
         mallopt(_ARENA_MAX, _ARENAS)
     _allocators.chosen = True
+
+
+def collect_new_objects_only() -> None:
+    """Let the search for garbage skip all present objects, which are imported modules for the most part.
+
+    For a process that only serves, to be called before it does. A full search otherwise holds up all threads for some
+    50 ms.
+    """
+    gc.freeze()
 
 
 class _Mallinfo(ctypes.Structure):

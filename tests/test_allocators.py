@@ -30,6 +30,16 @@ print(pa.default_memory_pool().backend_name, resource.getrusage(resource.RUSAGE_
 """
 
 
+FROZEN = """
+import gc
+from barrage_server.process import collect_new_objects_only
+
+present, number = len(gc.get_objects()), gc.get_freeze_count()
+collect_new_objects_only()
+print(number, gc.get_freeze_count() >= present, len(gc.get_objects()) < present // 10)
+"""
+
+
 RETURNED = """
 import threading
 import numpy as np
@@ -126,3 +136,8 @@ def test_threads_share_two_arenas(variables: dict[str, str], most: int) -> None:
     """Or as many as the environment says."""
     found = run(ARENAS, **variables)
     assert 1 <= sum(line.startswith("Arena ") for line in found.stderr.splitlines()) <= most
+
+
+def test_a_process_that_serves_searches_new_objects_for_garbage_only() -> None:
+    run = subprocess.run([sys.executable, "-c", FROZEN], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.split() == ["0", "True", "True"]

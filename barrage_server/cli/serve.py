@@ -26,7 +26,7 @@ from barrage_server.engine import UpdateGraph
 from barrage_server.engine.kinds import make_table
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
 from barrage_server.log import JsonFormatter, TextFormatter
-from barrage_server.process import choose_allocators, raise_descriptor_limit
+from barrage_server.process import choose_allocators, collect_new_objects_only, raise_descriptor_limit
 from barrage_server.server.listening import listening_socket
 from barrage_server.server.roles import log_unknown_columns
 from barrage_server.wire.table_spec import TableSpec
@@ -53,6 +53,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     _begin_log(settings)
     raise_descriptor_limit()
     choose_allocators()
+    collect_new_objects_only()
     end_within(settings.stop_seconds)
     with suppress(Terminated):  # SIGTERM is the regular end of a server
         _serve(settings, lambda server: reload_access(server, config, flags))

@@ -20,6 +20,9 @@ _VERSIONS_BETWEEN_COMPACTIONS: Final = 256
 # Bytes of undo records, and their share of the cells, after which they are compacted before that.
 _MOST_LOOSE_BYTES: Final = 4 << 20
 _MOST_LOOSE_SHARE: Final = 8
+# The same for versions that are held for long. Less, because a cycle that compacts many records is late.
+_MOST_OLD_LOOSE_BYTES: Final = 1 << 20
+_MOST_OLD_LOOSE_SHARE: Final = 32
 
 
 class ColumnStore:
@@ -60,6 +63,7 @@ class ColumnStore:
         self.undo = Undo()
         self._versions = 0  # since the last compaction
         self._loose_bytes = 0  # of undo records since then
+        self._old_loose_bytes = 0  # of those since the last compaction for versions that are held for long
         self._held = HeldCursors()  # of all versions, also detached ones
 
     def make_columns(self) -> list[Column]:
@@ -87,16 +91,21 @@ class ColumnStore:
     def views(self) -> tuple[StoredView, ...]:
         """The present columns, for a new version, which later overwrites do not change."""
         self._loose_bytes += self.undo.nbytes
+        self._old_loose_bytes += self.undo.nbytes
         self.undo = self.undo.start_next()
         frozen = not self._overwrites
         cursor = UndoCursor(self.undo, [column.epoch for column in self.columns], None if frozen else self._held)
         if not frozen:
             self._versions += 1
-            if self._versions >= _VERSIONS_BETWEEN_COMPACTIONS or self._has_many_loose_bytes():
-                self._versions = self._loose_bytes = 0
+            nbytes = self.nbytes
+            loose, old_loose = self._loose_bytes, self._old_loose_bytes
+            if self._versions >= _VERSIONS_BETWEEN_COMPACTIONS or loose > max(
+                _MOST_LOOSE_BYTES, nbytes // _MOST_LOOSE_SHARE
+            ):
+                self._versions = self._loose_bytes = self._old_loose_bytes = 0
                 self._held.compact()
+            elif old_loose > max(_MOST_OLD_LOOSE_BYTES, nbytes // _MOST_OLD_LOOSE_SHARE):
+                self._old_loose_bytes = 0
+                self._held.compact(skip_recent=True)
         slots = self.slots
         return tuple(StoredView(column.snapshot(), cursor, slots, frozen) for column in self.columns)
-
-    def _has_many_loose_bytes(self) -> bool:
-        return self._loose_bytes > _MOST_LOOSE_BYTES and self._loose_bytes > self.nbytes // _MOST_LOOSE_SHARE

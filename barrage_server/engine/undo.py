@@ -45,12 +45,15 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.plan import ReadPlan
-from barrage_server.engine.undo_entries import CellArray, DenseEntry, Levels, UndoEntry, extend
+from barrage_server.engine.undo_entries import CellArray, DenseEntry, Levels, MergedKeys, UndoEntry, extend, settle
 
 __all__ = ["CellArray", "HeldCursors", "Undo", "UndoCursor", "UndoEntry", "restore"]
 
 # Entries that a reader puts back one by one; with more, it merges them first.
 _MAX_LOOSE_ENTRIES = 16
+# Cycles for which readers usually hold a version, and after which one that is held is taken to stay.
+_RECENT_NODES = 8
+_STAYING_NODES = 64
 
 
 class Undo:
@@ -133,7 +136,7 @@ class _Stretch:
                 merged = dict(levels)
                 self.state = _State(merged, self._merge_nodes(merged, node, None), following)
 
-    def reach(self, end: _Stretch | None) -> None:
+    def reach(self, end: _Stretch | None, *, grows: bool = True) -> None:
         """Include everything up to ``end``, the stretch of the next held version.
 
         Stretches in between belong to versions that no longer exist. Where they reach into ``end``, both stretches have
@@ -141,18 +144,21 @@ class _Stretch:
 
         Args:
             end: the stretch of the next held version; ``None`` to include everything to the present.
+            grows: whether values may follow soon.
         """
         with self._lock:
             levels, node, following = self.state
-            merged = dict(levels)
+            merged, keys = dict(levels), MergedKeys()
             while following is not None and following is not end:
                 more, node, beyond = following.state
                 for key, entries in more.items():
                     if self._needs(*key):
-                        merged[key] = extend(merged.get(key, ()), entries)
+                        merged[key] = extend(merged.get(key, ()), entries, keys)
                 following = beyond
             if node is not None:
                 node = self._merge_nodes(merged, node, end)
+            if not grows:
+                merged = {key: settle(entries) for key, entries in merged.items()}
             self.state = _State(merged, node if end is None else None, end)
 
     def _needs(self, column: int, epoch: int) -> bool:
@@ -167,8 +173,9 @@ class _Stretch:
                     if self._needs(column, entry.epoch):
                         loose.setdefault((column, entry.epoch), []).append(entry)
             node = following
+        shared = MergedKeys()
         for key, new in loose.items():
-            levels[key] = extend(levels.get(key, ()), new)
+            levels[key] = extend(levels.get(key, ()), new, shared)
         return node
 
 
@@ -264,8 +271,13 @@ class HeldCursors:
         """Add the newest cursor."""
         self._added.append(ref(cursor))
 
-    def compact(self) -> None:
-        """Merge the entries of all complete nodes, unless another thread does so now."""
+    def compact(self, *, skip_recent: bool = False) -> None:
+        """Merge the entries of all complete nodes, unless another thread does so now.
+
+        Args:
+            skip_recent: whether to merge nothing for recent versions. They are rarely held for long, and what they need
+                would be merged again for older ones.
+        """
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -273,8 +285,13 @@ class HeldCursors:
                 self._known.append(self._added.popleft())
             cursors = [cursor for entry in self._known if (cursor := entry()) is not None]
             self._known = [ref(cursor) for cursor in cursors]
+            newest = cursors[-1].stretch.first if cursors else 0
             for cursor, newer in zip_longest(cursors, cursors[1:]):
-                cursor.stretch.reach(None if newer is None else newer.stretch)
+                if skip_recent and newest - cursor.stretch.first < _RECENT_NODES:
+                    break
+                # Where the next version is not held for long, the stretch soon includes what follows.
+                grows = newer is None or newest - newer.stretch.first < _STAYING_NODES
+                cursor.stretch.reach(None if newer is None else newer.stretch, grows=grows)
         finally:
             self._lock.release()
 

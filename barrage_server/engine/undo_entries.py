@@ -1,8 +1,9 @@
 """Old values of cells: by row key, or for most rows of a range by position.
 
 Merged entries of one column are kept as *levels*, oldest first. Each has about twice the rows of the following one or
-more, so that a value is merged only log(n) times. Once they cover a good part of their range they become one
-:class:`DenseEntry`: it takes less memory than keys do, and absorbs later records without sorting.
+more, so that a value is merged only log(n) times. While records follow, they become one :class:`DenseEntry` once they
+cover some of their range, because it absorbs later records without sorting. When none follows, they keep their keys
+unless those take more memory: see :func:`settle`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from barrage_server.engine.memory import zeros
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.sorting import sort_with_positions
 
-__all__ = ["CellArray", "DenseEntry", "Levels", "UndoEntry", "extend"]
+__all__ = ["CellArray", "DenseEntry", "Levels", "MergedKeys", "UndoEntry", "extend", "settle"]
 
 CellArray: TypeAlias = npt.NDArray[Any]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _LEAST_DENSE: Final = 4096
 """The least number of rows of a dense entry."""
+_ROWS_OF_RANGE: Final = 16
+"""The rows of a range for each value from which the values become dense, while records follow."""
 _KEY_BYTES: Final = 8
 
 
@@ -151,7 +154,29 @@ Levels: TypeAlias = "tuple[UndoEntry | DenseEntry, ...]"
 """Merged entries, oldest first. Only the first may be dense; the others then lie outside of its range."""
 
 
-def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry]) -> Levels:
+class MergedKeys:
+    """The merged row keys of entries, computed once for columns that share their arrays of keys."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        # By the ids of the arrays, which the values keep alive.
+        self._known: dict[tuple[int, ...], tuple[list[Int64Array], Int64Array, Int64Array]] = {}
+
+    def of(self, arrays: list[Int64Array]) -> tuple[Int64Array, Int64Array]:
+        """The distinct row keys in order, and the first place of each in the concatenated ``arrays``."""
+        place = tuple(map(id, arrays))
+        known = self._known.get(place)
+        if known is None:
+            ordered, order = sort_with_positions(np.concatenate(arrays), runs=len(arrays))
+            is_first = np.ones(len(ordered), np.bool_)
+            np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+            places = np.flatnonzero(is_first)
+            known = self._known[place] = arrays, ordered.take(places), order.take(places)
+        return known[1:]
+
+
+def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry], merged: MergedKeys | None = None) -> Levels:
     """Add newer entries of the same column; of each row, the oldest value stays.
 
     A dense entry is extended in place: a reader of the old levels finds values that are as old as those it needs.
@@ -159,20 +184,22 @@ def extend(levels: Levels, entries: Sequence[UndoEntry | DenseEntry]) -> Levels:
     Args:
         levels: the present entries.
         entries: the newer entries, oldest first.
+        merged: for columns that are extended together.
     """
+    merged = MergedKeys() if merged is None else merged
     newer = [entry.sparse() if isinstance(entry, DenseEntry) else entry for entry in entries]
     first = levels[0] if levels else None
     if isinstance(first, DenseEntry):
         newer = [outside for entry in newer if (outside := first.absorb(entry)) is not None]
-    return _push(levels, _merge(newer)) if newer else levels
+    return _push(levels, _merge(newer, merged), merged) if newer else levels
 
 
-def _push(levels: Levels, entry: UndoEntry) -> Levels:
+def _push(levels: Levels, entry: UndoEntry, merged: MergedKeys) -> Levels:
     """Add a newer entry; merge neighbours of similar size."""
     stack = [*levels, entry]
     while len(stack) > 1 and _count(stack[-2]) <= 2 * _count(stack[-1]):
         newer = stack.pop()
-        stack[-1] = _merge([_sparse(stack[-1]), _sparse(newer)])
+        stack[-1] = _merge([_sparse(stack[-1]), _sparse(newer)], merged)
     oldest = stack[0]
     if isinstance(oldest, UndoEntry) and _should_be_dense(oldest):
         first = int(oldest.keys[0])
@@ -181,12 +208,25 @@ def _push(levels: Levels, entry: UndoEntry) -> Levels:
     return tuple(stack)
 
 
+def settle(levels: Levels) -> Levels:
+    """Choose the form for values that no record follows: dense only where keys take about as much memory or more.
+
+    Args:
+        levels: the entries, which readers may have, too.
+    """
+    first = levels[0] if levels else None
+    if not isinstance(first, DenseEntry):
+        return levels
+    width = first.data.itemsize
+    if len(first.known) * (width + 1) <= 2 * first.count * (width + _KEY_BYTES):
+        return levels
+    return (_merge([first.sparse(), *(_sparse(level) for level in levels[1:])], MergedKeys()),)
+
+
 def _should_be_dense(entry: UndoEntry) -> bool:
-    """Whether the cells of the whole range take about as much as the sparse levels."""
-    if len(entry.keys) < _LEAST_DENSE:
-        return False
-    width = entry.data.itemsize
-    return (int(entry.keys[-1]) - int(entry.keys[0]) + 1) * (width + 1) <= 2 * len(entry.keys) * (width + _KEY_BYTES)
+    """Whether the values are many, and lie close to each other."""
+    count = len(entry.keys)
+    return count >= _LEAST_DENSE and int(entry.keys[-1]) - int(entry.keys[0]) < count * _ROWS_OF_RANGE
 
 
 def _count(entry: UndoEntry | DenseEntry) -> int:
@@ -197,17 +237,12 @@ def _sparse(entry: UndoEntry | DenseEntry) -> UndoEntry:
     return entry.sparse() if isinstance(entry, DenseEntry) else entry
 
 
-def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
+def _merge(entries: Sequence[UndoEntry], merged: MergedKeys) -> UndoEntry:
     """Merge entries, oldest first; the oldest value of a row wins."""
     if len(entries) == 1:
         return entries[0]
     first = entries[0]
-    keys = np.concatenate([entry.keys for entry in entries])
-    ordered, order = sort_with_positions(keys, runs=len(entries))
-    is_first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    places = np.flatnonzero(is_first)
-    chosen, ordered = order.take(places), ordered.take(places)
+    ordered, chosen = merged.of([entry.keys for entry in entries])
     valid = None
     if any(entry.valid is not None for entry in entries):
         valid = np.concatenate([_valid_of(entry) for entry in entries]).take(chosen)

@@ -7,6 +7,7 @@ rows.
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = [
+    "FoldedHistories",
     "TableUpdate",
     "UpdateNode",
     "added_since",
@@ -228,7 +230,8 @@ def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
         rest, is_unshifted = _between(reached, end)
         if is_unshifted:
             joined = _coalesce_unshifted(rest)
-            if reached is not start and len(rest) > _MANY_NODES:  # other readers start at that node, too
+            # Other readers start at that node, too. Without a link to the next node it has no other way to later ones.
+            if reached is not start and reached.next is not None and len(rest) > _MANY_NODES:
                 reached._coalesced = (end, joined)
             rest = [joined]
         for update in rest:
@@ -273,8 +276,82 @@ def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
     It keeps no node in between alive. For subscribers that are not sent anything while a table ticks: coalescing up to
     a node before ``end`` is an error.
     """
-    stand_in = UpdateNode(start.step, start.row_set, start.update)
-    stand_in._coalesced = (end, coalesce_nodes(start, end))
+    return _with_memo(start, (end, coalesce_nodes(start, end)))
+
+
+class FoldedHistories:
+    """Folds the histories of readers of one table that are sent nothing while it ticks.
+
+    The history of each reader becomes one update up to the point of the next reader, and the rest is that reader's.
+    What several have missed is coalesced, and kept, once. Methods may be called by one thread at a time.
+    """
+
+    __slots__ = ("_end", "_folded", "_steps")
+
+    def __init__(self) -> None:
+        self._end: UpdateNode | None = None
+        self._folded: dict[int, UpdateNode] = {}  # by step; not changed any more, because others go on from them
+        self._steps: list[int] = []  # in order
+
+    def clear(self) -> None:
+        """End a pass, whose nodes keep later history alive."""
+        self._end = None
+        self._folded.clear()
+        self._steps.clear()
+
+    def fold(self, start: UpdateNode, end: UpdateNode) -> tuple[UpdateNode, UpdateNode]:
+        """Fold the history of one reader; see :func:`fold_nodes`.
+
+        Readers share what comes after the start of one that was folded before in the same pass. So later starts come
+        first.
+
+        Args:
+            start: the reader's node.
+            end: the present node. That of the first call of a pass counts.
+
+        Returns:
+            A private node in place of ``start``, or ``start`` if nothing follows; and the node up to which its history
+            is folded.
+        """
+        if self._end is None:
+            self._end = end
+        end = self._end
+        if end.step <= start.step:
+            return start, end
+        if start.step not in self._folded:
+            self._folded[start.step] = _with_memo(start, self._memo(start, end))
+            insort(self._steps, start.step)
+        return _with_memo(start, self._folded[start.step]._coalesced), end
+
+    def _memo(self, start: UpdateNode, end: UpdateNode) -> tuple[UpdateNode, TableUpdate]:
+        """A node that the history of ``start`` goes on from, and all changes up to it."""
+        reached, total = start, TableUpdate.empty(len(start.update.modified))
+        while reached.next is None and reached.step < end.step and reached.step not in self._folded:
+            assert reached._coalesced is not None  # folded before: there is no other way
+            reached, more = reached._coalesced
+            total = coalesce(total, more, start.row_set)
+        folded = self._folded.get(reached.step)
+        if folded is not None or reached.step >= end.step:
+            return folded or reached, total
+        place = bisect_right(self._steps, reached.step)
+        following = None if place == len(self._steps) else self._folded[self._steps[place]]
+        stop = end if following is None else _node_of(following.step, reached)
+        return following or end, coalesce(total, coalesce_nodes(reached, stop), start.row_set)
+
+
+def _node_of(step: int, start: UpdateNode) -> UpdateNode:
+    """The node of ``step`` after ``start``."""
+    node: UpdateNode | None = start
+    while node is not None and node.step < step:
+        node = node.next
+    assert node is not None and node.step == step
+    return node
+
+
+def _with_memo(node: UpdateNode, memo: tuple[UpdateNode, TableUpdate] | None) -> UpdateNode:
+    """A copy of a node whose only way to later ones is ``memo``: a node, and all changes up to it."""
+    stand_in = UpdateNode(node.step, node.row_set, node.update)
+    stand_in._coalesced = memo
     return stand_in
 
 

@@ -243,11 +243,17 @@ class ExchangeState:
         """Stop making updates, or continue with one update of all changes since."""
         self._is_paused = paused
 
-    def tidy(self, now: float) -> None:
-        """Fold the history of a subscriber that got no update for a while."""
+    def tidy(self, now: float, *, stuck: bool = False) -> None:
+        """Fold the history of a subscriber that got no update for a while, or takes nothing.
+
+        Args:
+            now: seconds of the server's clock.
+            stuck: whether the client takes nothing at present.
+
+        """
         subscription = self._subscription
         if subscription is not None:
-            subscription.tidy(now)
+            subscription.tidy(now, stuck=stuck)
 
     def close(self) -> None:
         """Leave the feed of the table.

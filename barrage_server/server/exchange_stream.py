@@ -10,6 +10,7 @@ import hashlib
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Final
 
 from barrage_server.engine import Table
 from barrage_server.engine.restricted import source_of
@@ -29,6 +30,9 @@ from barrage_server.wire.tickets import PlanTicket, ResultTicket, parse_computed
 __all__ = ["ExchangeStream"]
 
 logger = logging.getLogger("barrage_server.server")
+
+_STUCK_SECONDS: Final = 0.15
+"""Seconds without progress of a write after which the history of the subscription is folded several times a second."""
 
 
 class ExchangeStream(OpenStream):
@@ -188,6 +192,12 @@ class ExchangeStream(OpenStream):
         if not self._has_asked and now - self._begun_at >= most:
             self._has_asked = True  # end it only once
             self.end(DeadlineError(f"This stream has asked for nothing within {most:g} s (idle_stream_seconds)."))
+
+    def fold(self, now: float) -> None:
+        """Fold the history of a subscription whose client takes nothing; see :class:`Stream`."""
+        since = self.stall.taking_since
+        if since is not None and now - since >= _STUCK_SECONDS:
+            self.exchange_state.tidy(now, stuck=True)
 
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""

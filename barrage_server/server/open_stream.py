@@ -58,6 +58,9 @@ class OpenStream(ABC):
         """The reason to end its connection now, for the log; ``None`` without one."""
         return self.stall.overdue(now)
 
+    def fold(self, now: float) -> None:  # noqa: B027  (most streams have no history)
+        """Keep less of the history of a client that takes nothing. Called about five times a second."""
+
     @property
     def traffic(self) -> tuple[int, int]:
         """Number and Arrow bytes of messages with rows: sent, or received by an upload."""

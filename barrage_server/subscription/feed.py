@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
-from weakref import ref
 
 import pyarrow as pa
 
 from barrage_server.engine.table import Table
-from barrage_server.engine.update import TableUpdate, UpdateNode
+from barrage_server.engine.update import FoldedHistories, TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
 from barrage_server.subscription.message import EncodedMessage, MessageEncoder
@@ -211,7 +210,9 @@ class TableFeed:
         self._groups: dict[Hashable, SubscriberGroup] = {}
         self._viewport_groups: dict[Hashable, ViewportGroup] = {}
         self._ticks: dict[float, _Tick] = {}
-        self._fold: tuple[float, ref[UpdateNode]] | None = None  # time, and the node up to which histories are folded
+        self._folds = FoldedHistories()
+        self._folded_at = -math.inf  # the time of the pass over the subscribers that folds histories
+        self._fold_lock = threading.Lock()  # folding takes long
         self._members = 0
         self._shared: dict[tuple[int, int], SharedRows] = {}  # by id() of the update, which the value has, and step
 
@@ -277,20 +278,30 @@ class TableFeed:
             return time
         return max(time, tick.time + math.ceil((time - tick.time) / interval - _ROUNDING) * interval)
 
-    def fold_end(self, now: float) -> UpdateNode:
-        """Return the node up to which all subscribers fold their history at ``now``."""
-        with self._lock:
-            end = None if self._fold is None or self._fold[0] != now else self._fold[1]()
-            if end is None:
-                end = self.table.version.node
-                self._fold = (now, ref(end))  # weakly, because a node keeps the whole later history alive
-            return end
+    def fold(self, node: UpdateNode, now: float) -> tuple[UpdateNode, UpdateNode]:
+        """Fold the history of a subscriber; all that fold it at ``now`` share what they have missed.
+
+        Args:
+            node: the subscriber's point in the history.
+            now: the time of a pass over the subscribers.
+
+        Returns:
+            The node in place of ``node``, and the node up to which its history is folded.
+
+        """
+        with self._fold_lock:
+            if now != self._folded_at:
+                self._folded_at = now
+                self._folds.clear()
+            return self._folds.fold(node, self.table.version.node)
 
     def tidy(self, now: float) -> None:
-        """Drop the versions of ticks that all members have had time to send.
+        """Drop the versions of ticks that all members have had time to send, and what was kept to fold histories.
 
-        A version keeps the whole later history alive.
+        Both keep the whole later history alive.
         """
+        with self._fold_lock:
+            self._folds.clear()
         with self._lock:
             for interval, tick in tuple(self._ticks.items()):
                 if now - tick.time >= _TICK_SECONDS:

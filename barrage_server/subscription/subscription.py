@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes, fold_nodes
+from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes
 from barrage_server.engine.version import TableVersion
 from barrage_server.errors import InvalidRequestError
 from barrage_server.rowset import RowSet
@@ -37,6 +37,8 @@ _SHORTEST_TICK = 0.005
 # intervals, because subscribers at one point of the history share coalesced updates until then. A little less than the
 # time between two calls of Subscription.tidy.
 _FOLD_SECONDS = 0.8
+# The same while the client takes nothing: it uses no shared update, and folding a few cycles takes less time at once.
+_STUCK_FOLD_SECONDS = 0.15
 
 
 class Poll(NamedTuple):
@@ -224,30 +226,36 @@ class Subscription:
             self._waits = self._waits or (stale and now < self._not_before)
             return Poll(messages, self._due if stale else None, self._not_before, self._tick)
 
-    def tidy(self, now: float) -> None:
+    def tidy(self, now: float, *, stuck: bool = False) -> None:
         """Fold the history that the subscriber keeps alive, if it was not sent lately.
 
-        Its client does not read, or has a long interval. To be called about once a second; ``now`` is a time of the
-        clock of :meth:`poll`.
+        Its client does not read, or has a long interval. To be called about once a second, more often if it is stuck.
+
+        Args:
+            now: a time of the clock of :meth:`poll`.
+            stuck: whether the client takes nothing at present.
+
         """
         with self._lock:
-            if now - self._folded_at < _FOLD_SECONDS:
+            if now - self._folded_at < (_STUCK_FOLD_SECONDS if stuck else _FOLD_SECONDS):
                 return
-            end = self._feed.fold_end(now)
             if self._growing is not None:
                 version, start, node = self._growing
+                node, end = self._feed.fold(node, now)
                 if end.step > version.step:
                     self._folded_at = now
                     version.compact()
-                    self._growing = (version, start, fold_nodes(node, end))
+                    self._growing = (version, start, node)
                     self._folded_to = end.step
-            elif self._node is not None and end.step > self._node.step:
-                self._folded_at = now
-                if self._counted is not None:
-                    self._unsent = self._unsent | added_since(self._counted, end)
-                    self._counted = end
-                self._node = fold_nodes(self._node, end)
-                self._folded_to = end.step
+            elif self._node is not None:
+                node, end = self._feed.fold(self._node, now)
+                if end.step > self._node.step:
+                    self._folded_at = now
+                    if self._counted is not None:
+                        self._unsent = self._unsent | added_since(self._counted, end)
+                        self._counted = end
+                    self._node = node
+                    self._folded_to = end.step
 
     def close(self) -> None:
         """Leave the group; later polls return no messages."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable
-from barrage_server.process import choose_allocators
+from barrage_server.process import choose_allocators, collect_new_objects_only
 from barrage_server.subscription import SubscriptionLimits
 from benchmarks import data
 from benchmarks.loop import Loop
@@ -182,6 +182,7 @@ class OurTables:
 def main() -> None:
     """Serve until standard input ends."""
     choose_allocators()  # as serve does
+    collect_new_objects_only()
     loop = Loop()
     tables = OurTables(loop.settings)
     for function in (

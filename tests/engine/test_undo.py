@@ -183,6 +183,55 @@ def test_records_of_large_writes_are_merged_soon() -> None:
     assert held[0].read(ReadPlan.from_row_set(rows)).to_pylist() == [0] * size
 
 
+def test_columns_that_are_written_together_share_the_row_keys_of_old_values() -> None:
+    store = ColumnStore(pa.schema([("one", pa.int64()), ("two", pa.float64())]))
+    size, rows = 10_000, RowSet.flat(10_000)
+    values = pa.array(np.zeros(size))
+    store.columns[0].write(rows, values.cast(pa.int64()), None)
+    store.columns[1].write(rows, values, None)
+    store.views()
+    cursor = UndoCursor(store.undo)
+    random = np.random.default_rng(6)
+    for number in range(1, 9):
+        plan = ReadPlan.from_keys(np.unique(random.integers(0, size, 40)))
+        new = pa.array(np.full(plan.size, number))
+        store.columns[0].update(plan, new, store.undo)
+        store.columns[1].update(plan, new.cast(pa.float64()), store.undo)
+        store.views()
+    cursor.compact()
+    one, two = cursor.entries(0, 0), cursor.entries(1, 0)
+    assert len(one) == len(two) == 1
+    assert one[0].keys is two[0].keys
+
+
+def test_old_values_that_no_record_follows_keep_their_keys_where_they_are_few() -> None:
+    """While records follow, they are dense."""
+    held, undo = HeldCursors(), Undo()
+    cursor, node = UndoCursor(undo, None, held), undo
+    keys = np.arange(0, 100_000, 10)
+
+    def tick(times: int) -> UndoCursor:
+        nonlocal node
+        for _ in range(times):
+            node.record(UndoEntry(0, 0, keys, np.full(len(keys), node.number), None))
+            node = node.start_next()
+        held.compact()
+        return UndoCursor(node, None, held)
+
+    staying = tick(50)
+    assert cursor.nbytes == 99_991 * 9
+    newest = tick(100)
+    held.compact()
+    assert staying.nbytes == 99_991 * 9
+    assert cursor.nbytes - staying.nbytes == len(keys) * 16
+    found = np.full(100_000, -1)
+    restore(cursor.entries(0, 0), ReadPlan.from_range(0, 99_999), found, None)
+    assert set(found[::10].tolist()) == {0}
+    restore(staying.entries(0, 0), ReadPlan.from_range(0, 99_999), found, None)
+    assert set(found[::10].tolist()) == {50}
+    assert newest.nbytes == 0
+
+
 def test_nulls_among_values_of_most_rows_stay_nulls() -> None:
     size = 10_000
     undo = Undo()

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.engine.update import TableUpdate, UpdateNode, added_since, coalesce, coalesce_nodes, fold_nodes
+from barrage_server.engine.update import (
+    FoldedHistories,
+    TableUpdate,
+    UpdateNode,
+    added_since,
+    coalesce,
+    coalesce_nodes,
+    fold_nodes,
+)
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 COLUMNS = 2
@@ -105,8 +113,69 @@ def test_coalescing_over_what_later_readers_have_coalesced_equals_applying_in_tu
     check(start, model, before, coalesce_nodes(nodes[0], nodes[-1]))
 
 
-def test_readers_that_fold_up_to_one_node_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twenty readers, the latest first, again and again: each adds what is its own."""
+passes = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["fold", "read", "join", "leave"]), st.lists(st.integers(0, 7), max_size=6)),
+        st.just(("pass", [])),
+    ),
+    max_size=25,
+)
+
+
+@given(st.data(), passes)
+def test_folded_histories_tell_what_was_missed(data: st.DataObject, steps: list[tuple[str, list[int]]]) -> None:
+    """Whichever readers come, are folded in whichever order, read to whichever later node, and leave."""
+    before = RowSet.from_keys(sorted(data.draw(st.sets(st.integers(0, 40), max_size=15))))
+    model = Model()
+    model.apply(TableUpdate.of_added(before, COLUMNS))
+    node = UpdateNode(0, before, TableUpdate.of_added(before, COLUMNS))
+    readers = [(node, model.copy(), 0)]
+    folded = FoldedHistories()
+    for step, chosen in steps:
+        update = data.draw(updates(node.row_set))
+        node.next = UpdateNode(node.step + 1, update.apply_to(node.row_set), update)
+        node = node.next
+        model.apply(update)
+        if step == "pass":
+            folded.clear()
+        elif step == "join":
+            readers.append((node, model.copy(), node.step))
+        for place in chosen:
+            if place >= len(readers):
+                continue
+            reader, start, reached = readers[place]
+            if step == "fold":
+                reader, end = folded.fold(reader, node)
+                readers[place] = reader, start, max(reached, end.step)
+            elif step == "read":
+                check(start, model, reader.row_set, coalesce_nodes(reader, node))
+                readers[place] = node, model.copy(), node.step
+            elif step == "leave":
+                del readers[place]
+    for reader, start, _ in readers:
+        check(start, model, reader.row_set, coalesce_nodes(reader, node))
+
+
+@pytest.mark.parametrize("order", [[3, 2, 1, 0], [0, 1, 2, 3], [2, 0, 3, 1]])
+def test_a_folded_history_tells_what_happened_until_a_node_before_the_present(order: list[int]) -> None:
+    """From the one up to which it is folded, also when another reader has gone on to the present."""
+    rows = RowSet.flat(20)
+    nodes = [UpdateNode(0, rows, TableUpdate.of_added(rows, 1))]
+    for number in range(1, 20):
+        update = TableUpdate(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty(), (RowSet.from_range(number, number),))
+        nodes[-1].next = UpdateNode(number, rows, update)
+        nodes.append(nodes[-1].next)
+    readers, folded = nodes[:4], FoldedHistories()
+    for place in order:
+        readers[place], _ = folded.fold(readers[place], nodes[5])
+    first, *others = order
+    assert coalesce_nodes(readers[first], nodes[19]).modified[0] == RowSet.from_range(first + 1, 19)
+    for place in others:
+        assert coalesce_nodes(readers[place], nodes[6]).modified[0] == RowSet.from_range(place + 1, 6)
+
+
+def test_readers_that_fold_in_one_pass_share_the_work_and_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty readers, the latest first, again and again: each keeps what is its own."""
     calls = 0
 
     def counted(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUpdate:
@@ -126,18 +195,42 @@ def test_readers_that_fold_up_to_one_node_share_the_work(monkeypatch: pytest.Mon
             node.next = UpdateNode(node.step + 1, rows, update)
             node = node.next
 
-    readers = []
+    readers, folded = [], FoldedHistories()
     for _ in range(20):
         readers.append(node)
         tick(1)
     for _ in range(3):
         tick(200)
         calls = 0
+        folded.clear()
         for place in reversed(range(20)):
-            readers[place] = fold_nodes(readers[place], node)
+            readers[place], end = folded.fold(readers[place], node)
+            assert end is node
         assert calls <= 200 + 20 * 2
     for place, reader in enumerate(readers):
         assert coalesce_nodes(reader, node).modified[0] == RowSet.from_range(place, 619)
+
+
+def test_what_readers_have_missed_together_is_coalesced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = RowSet.flat(100)
+    node = UpdateNode(0, rows, TableUpdate.of_added(rows, 1))
+    readers, folded = [], FoldedHistories()
+    for number in range(60):
+        if number < 20:
+            readers.append(node)
+        update = TableUpdate(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty(), (RowSet.from_range(number, number),))
+        node.next = UpdateNode(number + 1, rows, update)
+        node = node.next
+    coalesced = []
+
+    def recorded(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUpdate:
+        coalesced.append(coalesce(first, second, before))
+        return coalesced[-1]
+
+    monkeypatch.setattr("barrage_server.engine.update.coalesce", recorded)
+    for place in reversed(range(20)):
+        readers[place], _ = folded.fold(readers[place], node)
+    assert sum(update.modified[0].size > 1 for update in coalesced) <= 41, "the last reader's alone"
 
 
 def check(start: Model, end: Model, before: RowSet, total: TableUpdate) -> None:

@@ -29,6 +29,7 @@ class Fake:
         self.principal = Principal("me")
         self.can_be_cut = False
         self.cuts = 0
+        self.folded = 0
 
         self.facts: dict[str, Any] = {}
         self.traffic = (0, 0)
@@ -45,6 +46,9 @@ class Fake:
 
     def overdue(self, now: float) -> str | None:
         return self.reason
+
+    def fold(self, now: float) -> None:
+        self.folded += 1
 
     def end(self, error: BarrageError) -> None:
         self.told = error
@@ -212,6 +216,7 @@ def test_the_watchdog_cuts_off_overdue_streams_and_runs_its_chores() -> None:
     watchdog = Watchdog(streams, kick, kept.append, clock=leaps())
     watchdog.start()
     until(lambda: kicked and kept)
+    assert good.folded
     assert watchdog.evicted == 1
     streams.close()
     watchdog.join(10)

@@ -6,6 +6,7 @@ No thread, no clock: time is an argument.
 from __future__ import annotations
 
 import random
+import weakref
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -443,18 +444,49 @@ def test_a_stalled_subscriber_keeps_no_history() -> None:
 
 
 def test_subscribers_fold_their_history_up_to_one_point() -> None:
-    """At one time, whatever the table does meanwhile; a point that no subscriber needs is not kept."""
+    """At one time, whatever the table does meanwhile; what is kept for others at that time is dropped later."""
     table = KeyedTable(UpdateGraph(), "t", SCHEMA, ["name"])
     table.upsert(rows(0))
     feed = TableFeed(table)
-    end = feed.fold_end(1.0)
-    assert end is table.version.node
+    start = table.version.node
     table.upsert({"name": ["n0"], "value": [1]})
-    assert feed.fold_end(1.0) is end
-    assert feed.fold_end(2.0) is table.version.node
-    del end  # links to it
+    end = table.version.node
+    folded, reached = feed.fold(start, 1.0)
+    assert reached is end
+    assert folded is not start
+    assert folded.next is None
     table.upsert({"name": ["n0"], "value": [2]})
-    assert feed.fold_end(2.0) is table.version.node
+    assert feed.fold(start, 1.0)[1] is end
+    assert feed.fold(start, 2.0)[1] is table.version.node
+    kept = weakref.ref(table.version.node)
+    del folded, reached, start, end
+    table.upsert({"name": ["n0"], "value": [3]})
+    assert kept() is not None
+    feed.tidy(3.0)
+    assert kept() is None
+
+
+def test_stalled_subscribers_each_get_what_they_have_missed() -> None:
+    """They share what they keep; one that reads again, or leaves, changes nothing for the others."""
+    table = KeyedTable(UpdateGraph(), "t", SCHEMA, ["name"])
+    table.upsert(rows(*range(5)))
+    feed = TableFeed(table)
+    pairs = []
+    for value in range(4):
+        pairs.append((subscribe(feed), subscribe(feed)))
+        for subscription in pairs[-1]:
+            subscription.poll(0.0)
+        table.upsert({"name": [f"n{value}"], "value": [value + 100]})
+    for number in range(1, 5):
+        table.upsert({"name": [f"n{number}"], "value": [number + 200]})
+        table.delete({"name": [f"n{number - 1}"]})
+        feed.tidy(100.0 * number)
+        for stalled, _ in reversed(pairs):
+            stalled.tidy(100.0 * number)
+        stalled, plain = pairs.pop(number % len(pairs))
+        assert metadata(stalled, 100.0 * number + 50) == metadata(plain, 100.0 * number + 50)
+        stalled.close()
+        plain.close()
 
 
 def test_statistics_say_how_far_a_subscriber_is() -> None:
