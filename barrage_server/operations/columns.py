@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -119,7 +119,7 @@ class ViewedColumns(_Columns):
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
         modified = list(change.update.modified)
         for column in self._layout.computed:
-            modified.append(_union(modified[place] for place in column.inputs))
+            modified.append(RowSet.union_all([modified[place] for place in column.inputs]))
         return self._outcome(version, self._update(change.update, modified))
 
     def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:
@@ -187,11 +187,11 @@ class StoredColumns(_Columns):
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
         update, cells, undo = change.update, self._cells, self._store.undo
-        stayed = self._remove(change)
-        cells.arrange(stayed, update.shifted, update.added, undo)
+        if update.added or update.removed or update.shifted.size or self._keeps_history:
+            cells.arrange(self._remove(change), update.shifted, update.added, undo)
         modified = list(update.modified)
         for number, column in enumerate(self._layout.computed):
-            touched = _union(modified[place] for place in column.inputs)
+            touched = RowSet.union_all([modified[place] for place in column.inputs])
             modified.append(self._modify(version, number, column, touched) if touched else touched)
         if update.added:
             self._add(version, update.added)
@@ -271,8 +271,3 @@ class StoredColumns(_Columns):
         self._readable = readable
         views: list[ColumnView] = [*version.views, *self._store.views()]
         return Outcome(rows, [views[place] for place in self._layout.places], update, readable)
-
-
-def _union(sets: Iterable[RowSet]) -> RowSet:
-    """The union of the rows of several columns, which often share an object."""
-    return RowSet.union_all({id(rows): rows for rows in sets}.values())
