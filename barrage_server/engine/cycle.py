@@ -132,16 +132,14 @@ class Cycle:
                         heapq.heappush(waiting, (child.height, child.number, child))
 
     def _follow(self, table: DerivedTable) -> None:
+        inputs: dict[Table, TableUpdate] = {}
         for parent in table.parents:
             # a source that has failed keeps its last version, which is whole, and its other rows
-            if parent.height and parent.failure is not None:
+            if parent.failure is not None and parent.height:
                 self._fail(table, InternalError(f"Table '{parent.name}', which it follows, failed."))
                 return
-        inputs = {
-            parent: self.updates.get(parent) or TableUpdate.empty(len(parent.schema))
-            for parent in table.parents
-            if parent.peek() is not parent.version
-        }
+            if parent.peek() is not parent.version:
+                inputs[parent] = self.updates.get(parent) or TableUpdate.empty(len(parent.schema))
         self._advance(table, table.follow, inputs)
 
     def abandon_hidden(self) -> None:

@@ -173,4 +173,5 @@ class CycleRunner:
         self.listeners.changed(
             Change(table, update, previous, table.version)
             for (table, update), previous in zip(cycle.updates.items(), before, strict=True)
+            if table.has_listeners
         )

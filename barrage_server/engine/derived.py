@@ -250,8 +250,7 @@ class _NoRows(Operator):
 
 
 def _size(update: TableUpdate) -> int:
-    modified = {id(rows): rows for rows in update.modified if rows}.values()
-    return update.added.size + update.removed.size + (RowSet.union_all(modified).size if modified else 0)
+    return update.added.size + update.removed.size + update.modified_rows.size
 
 
 def check_one_graph(parents: Sequence[Table]) -> None:

@@ -18,6 +18,8 @@ Int64Array = npt.NDArray[np.int64]
 # Row sets with ranges of at least this many rows on average are read range by range, others by offsets.
 _LONG_RANGE = 256
 _FEW_RANGES = 4
+# Rows up to this number are read by offsets: counting their ranges costs more.
+_FEW_ROWS = 32
 
 
 class Segment(NamedTuple):
@@ -135,7 +137,7 @@ class ReadPlan:
             return ()
         if self.is_contiguous:
             return _split_ranges([(self.first_key, self.last_key)], page_bits)
-        rows = self._rows
+        rows = self._rows if self.size > _FEW_ROWS else None
         if rows is not None and (rows.range_count <= _FEW_RANGES or rows.range_count * _LONG_RANGE <= self.size):
             starts, ends = rows.ranges()
             return _split_ranges(zip(starts.tolist(), ends.tolist(), strict=True), page_bits)

@@ -181,7 +181,7 @@ class ReplicaCells:
                 plan, order = self.slots.plan(rows)
                 self.columns[number].overwrite(plan, values if order is None else take(values, order), undo)
 
-    def update(self, number: int, rows: RowSet, values: pa.Array, undo: Undo) -> RowSet:
+    def update(self, number: int, rows: RowSet | ReadPlan, values: pa.Array, undo: Undo) -> RowSet:
         """Overwrite the cells of a column that differ; returns the changed rows.
 
         Args:
@@ -190,15 +190,18 @@ class ReplicaCells:
             values: their values, in key order.
             undo: where old values go.
         """
-        column = self.columns[number]
+        column, plan = self.columns[number], ReadPlan.of(rows)
         if self.slots is None:
-            changed = np.flatnonzero(column.update(rows, values, undo))
+            flags = column.update(plan, values, undo)
+            if flags.all():
+                return plan.rows
+            changed = np.flatnonzero(flags)
         else:
-            plan, order = self.slots.plan(rows)
-            changed = np.flatnonzero(column.update(plan, values, undo, order))
+            cells, order = self.slots.plan(plan.rows)
+            changed = np.flatnonzero(column.update(cells, values, undo, order))
             if order is not None:
                 changed = np.sort(order[changed])
-        return rows if len(changed) == rows.size else RowSet.from_sorted_keys(rows.select(changed))
+        return plan.rows if len(changed) == plan.size else RowSet.from_sorted_keys(plan.rows.select(changed))
 
     def read(self, number: int, rows: RowSet) -> pa.Array:
         """The present values of a column, in key order. For the writer only."""

@@ -223,6 +223,11 @@ class Table(Operable["Table"]):
         """The present listeners, in the order of their additions."""
         return tuple(self._listeners)
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether there are listeners at present."""
+        return bool(self._listeners)
+
     # What the update graph calls, inside a cycle.
 
     def prepare_version(self, step: int, update: TableUpdate) -> None:

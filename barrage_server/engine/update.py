@@ -81,7 +81,7 @@ class TableUpdate:
     @property
     def modified_rows(self) -> RowSet:
         """Rows modified in at least one column, in the key space after the update."""
-        return RowSet.union_all(rows for rows in self.modified if rows)
+        return RowSet.union_all(self.modified)
 
     def survivors(self, before: RowSet) -> RowSet:
         """The rows of ``before`` that this update keeps, under their keys after it."""

@@ -17,7 +17,7 @@ from barrage_server.formula.inputs import SharedValues
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
-__all__ = ["FEW_ROWS", "TableVersion", "shared_values"]
+__all__ = ["FEW_ROWS", "SharedRows", "TableVersion", "shared_values"]
 
 FEW_ROWS: Final = 1024
 """Up to this number of rows, tables computed from one table share the values of an update."""
@@ -53,7 +53,7 @@ class TableVersion:
         self.readable = readable
         self.node = node
         self._views = tuple(views)
-        self._shared: tuple[tuple[RowSet, SharedValues], ...] = ()
+        self._shared: tuple[tuple[RowSet, SharedRows], ...] = ()
 
     @property
     def views(self) -> tuple[ColumnView, ...]:
@@ -173,7 +173,26 @@ class TableVersion:
         return f"<TableVersion step={self.step} rows={self.size}>"
 
 
-def shared_values(version: TableVersion, rows: RowSet) -> SharedValues | None:
+class SharedRows(SharedValues):
+    """Values of few rows of a version, shared by tables computed from it.
+
+    Args:
+        version: the version.
+        rows: the rows.
+
+    Attributes:
+        plan: reads or writes cells of these rows.
+    """
+
+    __slots__ = ("plan",)
+
+    def __init__(self, version: TableVersion, rows: RowSet) -> None:
+        self.plan = plan = ReadPlan.from_row_set(rows)
+        views = version.views
+        super().__init__(lambda number: views[number].read(plan))
+
+
+def shared_values(version: TableVersion, rows: RowSet) -> SharedRows | None:
     """A shared cache of values of few rows, for tables computed from one table.
 
     Args:
@@ -188,7 +207,6 @@ def shared_values(version: TableVersion, rows: RowSet) -> SharedValues | None:
             return values
     if rows.size > FEW_ROWS:
         return None
-    plan, views = ReadPlan.from_row_set(rows), version._views
-    values = SharedValues(lambda number: views[number].read(plan))
+    values = SharedRows(version, rows)
     version._shared = ((rows, values), *version._shared[: _SHARED - 1])
     return values

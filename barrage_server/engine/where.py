@@ -141,9 +141,7 @@ class Where(Operator):
 
     def touched(self, update: TableUpdate) -> RowSet:
         """The rows that changed in a column of the predicate."""
-        if len(self._columns) == 1:
-            return update.modified[self._columns[0]]
-        return RowSet.union_all({id(rows): rows for rows in map(update.modified.__getitem__, self._columns)}.values())
+        return RowSet.union_all([update.modified[number] for number in self._columns])
 
     def chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
         """The ``rows`` that satisfy the predicate."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -116,6 +116,7 @@ class Aggregate(Operator):
         for column in columns:
             self._rank(column)
         self._counted = _with_own_state(columns)
+        self._of_members = tuple(number for number, column in enumerate(columns) if column.is_of_members)
         self._dropped = 0  # blocks of row keys of the input that are not used any more
 
     def _rank(self, column: AggregatedColumn) -> None:
@@ -151,7 +152,7 @@ class Aggregate(Operator):
         if change is None or (change.update.is_empty and not came):
             return Outcome(self._rows, self._views(version), TableUpdate.empty(len(self.schema)))
         update = change.update
-        modified = _union(update.modified[number] for number in self._read)
+        modified = RowSet.union_all([update.modified[number] for number in self._read])
         gone = RowSet.empty() if self._accumulates else update.removed
         if modified:
             gone = gone | (update.shifted.unapply(modified) if update.shifted.size else modified)
@@ -172,7 +173,7 @@ class Aggregate(Operator):
 
     def _groups_left(self, update: TableUpdate) -> Int64Array:
         """The groups that lose rows, if a result is computed from group members."""
-        if not any(column.is_of_members for column in self._columns):
+        if not self._of_members:
             return _NO_GROUPS
         regrouped = RowSet.union_all(update.modified[number] for number in self._keys)
         former = update.shifted.unapply(regrouped) if update.shifted.size and regrouped else regrouped
@@ -183,13 +184,12 @@ class Aggregate(Operator):
 
         Only columns computed from group members are listed.
         """
-        concerned = [number for number, column in enumerate(self._columns) if column.is_of_members]
-        if not concerned:
+        if not self._of_members:
             return {}
         regrouped = RowSet.union_all(update.modified[number] for number in self._keys)
         moved = [lost, self._of_rows.of((update.added | regrouped).keys())]
         found = {}
-        for number in concerned:
+        for number in self._of_members:
             modified = RowSet.union_all(update.modified[each] for each in self._columns[number].inputs)
             found[number] = _merged([*moved, self._of_rows.of(modified.keys())])
         return found
@@ -330,7 +330,7 @@ class Aggregate(Operator):
             self._rows = (before - removed) | added
         update = TableUpdate(added, removed, RowSetShiftData.empty(), tuple(modified))
         dead = self._groups.count - self._rows.size
-        if dead > max(_FEW_DEAD, self._rows.size, self._entries(version) >> 3):
+        if dead > max(_FEW_DEAD, self._rows.size) and dead > self._entries(version) >> 3:
             update = self._pack(update, before - removed, version)
         return Outcome(self._rows, self._views(version), update)
 
@@ -401,14 +401,6 @@ def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulat
 
 def _any_of(modified: Sequence[RowSet], columns: Sequence[int]) -> bool:
     return any(modified[number] for number in columns)
-
-
-def _union(sets: Iterable[RowSet]) -> RowSet:
-    """The union of the rows of several columns, which often share an object.
-
-    The result may be that object.
-    """
-    return RowSet.union_all({id(rows): rows for rows in sets}.values())
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:

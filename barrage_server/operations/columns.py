@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
+from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.replica_cells import ReplicaCells
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.update import TableUpdate
-from barrage_server.engine.version import TableVersion
+from barrage_server.engine.version import TableVersion, shared_values
 from barrage_server.engine.view import ColumnView
+from barrage_server.formula.inputs import NamedValues
 from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.formula_view import Computation, FormulaView, RowPositions
 from barrage_server.operations.history import readable_with
@@ -117,7 +119,7 @@ class ViewedColumns(_Columns):
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
         modified = list(change.update.modified)
         for column in self._layout.computed:
-            modified.append(_union(modified[place] for place in column.inputs))
+            modified.append(RowSet.union_all([modified[place] for place in column.inputs]))
         return self._outcome(version, self._update(change.update, modified))
 
     def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:
@@ -163,6 +165,7 @@ class StoredColumns(_Columns):
         self._readable = RowSet.empty()
         needed = {place for column in layout.computed for place in column.inputs if place < layout.width}
         self._needed = sorted(needed)
+        self._places = [dict(zip(each.computation.columns, each.inputs, strict=True)) for each in layout.computed]
 
     @property
     def nbytes(self) -> int:
@@ -184,11 +187,11 @@ class StoredColumns(_Columns):
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
         update, cells, undo = change.update, self._cells, self._store.undo
-        stayed = self._remove(change)
-        cells.arrange(stayed, update.shifted, update.added, undo)
+        if update.added or update.removed or update.shifted.size or self._keeps_history:
+            cells.arrange(self._remove(change), update.shifted, update.added, undo)
         modified = list(update.modified)
         for number, column in enumerate(self._layout.computed):
-            touched = _union(modified[place] for place in column.inputs)
+            touched = RowSet.union_all([modified[place] for place in column.inputs])
             modified.append(self._modify(version, number, column, touched) if touched else touched)
         if update.added:
             self._add(version, update.added)
@@ -213,14 +216,18 @@ class StoredColumns(_Columns):
         for part in version.pieces(rows, self._needed):
             values = dict(zip(self._needed, version.read(part, self._needed), strict=True))
             for number, column in enumerate(self._layout.computed):
-                values[self._layout.width + number] = self._evaluated(version, column, part, values)
+                inputs = {name: values[place] for name, place in self._places[number].items()}
+                values[self._layout.width + number] = self._evaluated(version, column, part, inputs)
             found = [values[self._layout.width + number] for number in range(len(self._layout.computed))]
             self._cells.add(part, found, self._store.undo)
             self._check_bytes()
 
     def _modify(self, version: TableVersion, number: int, column: Computed, rows: RowSet) -> RowSet:
         """Evaluate a column for changed rows; the rows with another result."""
-        width = self._layout.width
+        width, places = self._layout.width, self._places[number]
+        shared = shared_values(version, rows) if max(column.inputs) < width else None
+        if shared is not None:
+            return self._replace(version, number, shared.plan, NamedValues(shared, places))
         from_input = [place for place in dict.fromkeys(column.inputs) if place < width]
         changed: list[RowSet] = []
         for part in version.pieces(rows, from_input):
@@ -228,20 +235,24 @@ class StoredColumns(_Columns):
             for place in column.inputs:
                 if place >= width:
                     values[place] = self._cells.read(place - width, part)
-            found = self._evaluated(version, column, part, values)
-            changed.append(self._cells.update(number, part, found, self._store.undo))
-            self._check_bytes()
+            inputs = {name: values[place] for name, place in places.items()}
+            changed.append(self._replace(version, number, ReadPlan.from_row_set(part), inputs))
         return RowSet.union_all(changed)
+
+    def _replace(self, version: TableVersion, number: int, plan: ReadPlan, inputs: Mapping[str, pa.Array]) -> RowSet:
+        """Store a column's results for some rows; the rows with another result."""
+        found = self._evaluated(version, self._layout.computed[number], plan.rows, inputs)
+        changed = self._cells.update(number, plan, found, self._store.undo)
+        self._check_bytes()
+        return changed
 
     def _check_bytes(self) -> None:
         if self._most_bytes < math.inf:
             check_bytes(self.nbytes, self._most_bytes)
 
     def _evaluated(
-        self, version: TableVersion, column: Computed, rows: RowSet, values: dict[int, pa.Array]
+        self, version: TableVersion, column: Computed, rows: RowSet, inputs: Mapping[str, pa.Array]
     ) -> pa.Array:
-        names = column.computation.columns
-        inputs = {name: values[place] for name, place in zip(names, column.inputs, strict=True)}
         positions = self._positions(column, version)
         if positions is not None:
             return positions.evaluate(column.computation, inputs, rows.keys())
@@ -260,8 +271,3 @@ class StoredColumns(_Columns):
         self._readable = readable
         views: list[ColumnView] = [*version.views, *self._store.views()]
         return Outcome(rows, [views[place] for place in self._layout.places], update, readable)
-
-
-def _union(sets: Iterable[RowSet]) -> RowSet:
-    """The union of the rows of several columns, which often share an object."""
-    return RowSet.union_all({id(rows): rows for rows in sets}.values())

@@ -122,9 +122,11 @@ class GroupTotals:
             sign: 1 to add, -1 to take away.
 
         """
-        if not np.abs(values).max(initial=0.0) < _LARGE:  # NaN is the maximum, if there is one
+        largest = _largest(values)
+        if not largest < _LARGE:
             places, values = self._change_unusual(groups, places, values, sign)
-        self._add(groups, places, -values if sign < 0 else values)
+            largest = _largest(values)
+        self._add(groups, places, -values if sign < 0 else values, largest)
 
     def exchange(self, groups: Int64Array, places: Int64Array, old: DoubleArray, new: DoubleArray) -> None:
         """Replace ``old`` numbers by ``new`` ones at the same places.
@@ -132,17 +134,18 @@ class GroupTotals:
         See :meth:`change` for the arguments.
         """
         values = np.concatenate((old, new))
-        if np.abs(values).max(initial=0.0) < _LARGE:
+        largest = _largest(values)
+        if largest < _LARGE:
             np.negative(old, out=values[: len(old)])
-            self._add(groups, np.concatenate((places, places)), values)
+            self._add(groups, np.concatenate((places, places)), values, largest)
         else:
             self.change(groups, places, old, -1)
             self.change(groups, places, new, 1)
 
-    def _add(self, groups: Int64Array, places: Int64Array, values: DoubleArray) -> None:
-        """Add finite numbers that are not large."""
+    def _add(self, groups: Int64Array, places: Int64Array, values: DoubleArray, largest: float) -> None:
+        """Add finite numbers that are not large; ``largest`` is their greatest magnitude."""
         sums = [word.array[groups] for word in self._words]
-        for part in _exact_sums(places, values, len(groups)):
+        for part in _exact_sums(places, values, len(groups), largest):
             sums = _plus(sums, part)
         for word, found in zip(self._words, sums, strict=True):
             word.array[groups] = found
@@ -282,18 +285,20 @@ def _upper_half(values: DoubleArray) -> DoubleArray:
     return upper
 
 
-def _exact_sums(places: Int64Array, values: DoubleArray, count: int) -> list[DoubleArray]:
+def _largest(values: DoubleArray) -> float:
+    """The greatest magnitude; 0 without values, and NaN if there is a NaN."""
+    return float(np.maximum.reduce(np.abs(values), initial=0.0))
+
+
+def _exact_sums(places: Int64Array, values: DoubleArray, count: int, largest: float) -> list[DoubleArray]:
     """The sums of ``values`` by place, as several arrays of exact parts.
 
     Each array has ``count`` entries. The sum of the arrays is the sum of the values, without rounding.
     """
     parts: list[DoubleArray] = []
     bits = int(len(values) + 2).bit_length()
-    while len(values):
-        top = float(np.abs(values).max())
-        if top == 0:
-            break
-        sigma = math.ldexp(1.0, math.frexp(top)[1] + bits)
+    while largest:
+        sigma = math.ldexp(1.0, math.frexp(largest)[1] + bits)
         upper = (values + sigma) - sigma
         parts.append(np.bincount(places, upper, count).astype(np.float64, copy=False))
         values = values - upper
@@ -302,4 +307,5 @@ def _exact_sums(places: Int64Array, values: DoubleArray, count: int) -> list[Dou
             break
         if left < len(values) // 2:
             places, values = places[values != 0], values[values != 0]
+        largest = _largest(values)
     return parts

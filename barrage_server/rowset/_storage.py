@@ -229,7 +229,7 @@ class KeyList(KeyStorage):
         self, keys: Keys, count: int = 0, *, settled: KeyStorage | None = None, is_dense: bool | None = None
     ) -> None:
         keys.flags.writeable = False
-        self.first, self.last, self.size = int(keys[0]), int(keys[-1]), int(keys.size)
+        self.first, self.last, self.size = keys.item(0), keys.item(-1), keys.size
         self._keys, self._count, self._settled, self._is_dense = keys, count, settled, is_dense
         self._ranges = None
 
@@ -420,7 +420,7 @@ def of_keys(keys: Keys) -> KeyStorage:
     """Choose the storage of strictly increasing keys, whose array is not taken over."""
     if not keys.size:
         return NOTHING
-    first, last = int(keys[0]), int(keys[-1])
+    first, last = keys.item(0), keys.item(-1)
     if last - first == keys.size - 1:
         return Span(first, last)
     if keys.size <= _LISTED_ALWAYS:

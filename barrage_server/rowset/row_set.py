@@ -150,10 +150,12 @@ class RowSet:
 
     @classmethod
     def union_all(cls, sets: Iterable[RowSet]) -> RowSet:
-        """Return the keys in any of the sets."""
-        parts = [part for part in sets if part]
-        if len(parts) < 3:
-            return cls.EMPTY if not parts else parts[0] | parts[-1]
+        """Return the keys in any of the sets, which often are one object: then this one."""
+        parts = list({id(part): part for part in sets if part._held.size}.values())
+        if len(parts) < 2:
+            return parts[0] if parts else cls.EMPTY
+        if len(parts) == 2:
+            return parts[0] | parts[1]
         if _combine.are_few(*[part._held for part in parts]):
             return cls.from_sorted_keys(_key_lists.union(*[part.keys() for part in parts]))
         ranges = [part.ranges() for part in parts if part._segments() is None]
