@@ -88,11 +88,8 @@ if TYPE_CHECKING:
     from barrage_server.plan.operable import merge
     from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
     from barrage_server.publish import StagingLimits, StagingStatistics
-    from barrage_server.relay import (
-        FollowedState,
-        FollowedStatistics,
-        FollowedTable,
-    )
+    from barrage_server.relay import FollowedState, FollowedStatistics
+    from barrage_server.relay.followed_table import FollowedTable
     from barrage_server.rowset import RowSet, RowSetShiftData
     from barrage_server.server import (
         CredentialFile,
@@ -246,7 +243,8 @@ _NAMES: Final = {
     "plan.operable": "merge",
     "plan.update_by": "BadDataBehavior DeltaControl OperationControl UpdateByOperation",
     "publish": "StagingLimits StagingStatistics",
-    "relay": "FollowedTable FollowedState FollowedStatistics",
+    "relay": "FollowedState FollowedStatistics",
+    "relay.followed_table": "FollowedTable",
     "rowset": "RowSet RowSetShiftData",
     "server": (
         "CredentialFile Credentials Front Fsync Limits Principal ResultStatistics Right Role ServedTables Server "

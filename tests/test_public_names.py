@@ -61,6 +61,11 @@ def test_a_client_needs_neither_spark_nor_a_server_nor_pandas_nor_the_command_li
     assert not {"barrage_server.spark", *ENGINES, *COMMAND_LINE} & loaded
 
 
+def test_a_server_that_follows_none_needs_no_client() -> None:
+    loaded = _loaded("import barrage_server\nbarrage_server.Server")
+    assert not {"barrage_server.client", "grpc", "pandas", *COMMAND_LINE} & loaded
+
+
 def test_an_executor_of_spark_needs_neither_its_driver_nor_the_command_line() -> None:
     """What a task is made of is imported where it runs."""
     loaded = _loaded("import barrage_server.spark.tasks, barrage_server.spark.worker")

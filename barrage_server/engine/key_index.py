@@ -100,10 +100,11 @@ class KeyIndex:
         if self.direct is not None:
             self._cover(keys)
             covered = self._covered(keys)
-            self.direct.set(keys.numbers[0][covered], rows[covered])
             if covered.all():
+                self.direct.set(keys.numbers[0], rows)
                 return
             if covered.any():
+                self.direct.set(keys.numbers[0][covered], rows[covered])
                 rest = np.flatnonzero(~covered)
                 keys, rows = keys.take(rest), rows[rest]
         self._slots.insert(self._hasher(keys), rows)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 import threading
+from typing import TYPE_CHECKING
 
 from barrage_server.errors import UnavailableError
 from barrage_server.relay.attributes import route_entry
-from barrage_server.relay.followed_table import FollowedTable
-from barrage_server.relay.source import Source
 from barrage_server.relay.table_catalog import TableCatalog
+
+if TYPE_CHECKING:
+    from barrage_server.relay.followed_table import FollowedTable
+    from barrage_server.relay.source import Source
 
 __all__ = ["Follows"]
 
@@ -77,6 +80,8 @@ class Follows:
             followed.join()
 
     def _add(self, name: str, source: Source, max_delay: float) -> FollowedTable:
+        from barrage_server.relay.followed_table import FollowedTable  # loads the client, which a server may never need
+
         with self._lock:
             if self._closing:
                 raise UnavailableError("The server is shutting down.")

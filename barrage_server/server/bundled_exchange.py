@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -127,7 +128,7 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
                 return None
             if self._is_handed:
                 self._is_missed = True
-                return None
+                return math.inf  # ``took`` wakes it, and no change need do so before
             self._is_making = True
         try:
             return self._make_bundle(now)
@@ -170,7 +171,7 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
                 self._is_handed = True
                 self._is_missed = self._pieces is not None
             self.on_loop(self.take, bundle)
-        return None if self._pieces is not None else wake_at
+        return math.inf if self._pieces is not None else wake_at
 
     def _go_over(self) -> None:
         """Continue with the subscription passed to :meth:`replace`, if there is one."""

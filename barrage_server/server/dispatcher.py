@@ -46,13 +46,13 @@ class Task(Protocol):
         Turns of one task never overlap.
 
         Returns:
-            The time of the next turn; ``None``: at the next change.
+            The time of the next turn; ``None``: at the next change; infinity: when it is woken.
 
         """
 
 
 class _State(Enum):
-    IDLE = "waits for its signal to change"
+    IDLE = "waits for its signal to change, or to be woken"
     TIMED = "waits for a time"
     READY = "is in the queue"
     RUNNING = "a thread is in its turn"
@@ -244,6 +244,8 @@ class Dispatcher:
             scheduled.state = _State.REMOVED
         elif scheduled.again or (wake_at is not None and wake_at <= now):
             self._make_ready(scheduled)
+        elif wake_at == math.inf:
+            scheduled.state = _State.IDLE  # its signal does not know of it
         elif wake_at is not None:
             self._make_timed(scheduled, wake_at)
         elif scheduled.seen != scheduled.signal.serial:

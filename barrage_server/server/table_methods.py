@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from barrage_server.arguments import integer, names, seconds, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
@@ -12,14 +12,16 @@ from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError
 from barrage_server.formula import Functions
 from barrage_server.pem import Pem
-from barrage_server.relay import FollowedTable, Follows
-from barrage_server.relay.source import Source
+from barrage_server.relay import Follows
 from barrage_server.server.endpoints import Endpoints
 from barrage_server.server.listing import ServedTables
 from barrage_server.server.server_state import ServerState
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
+
+if TYPE_CHECKING:
+    from barrage_server.relay.followed_table import FollowedTable
 
 __all__ = ["TableMethods"]
 
@@ -195,6 +197,8 @@ class TableMethods:
             UnavailableError, DeadlineError: the upstream does not answer, or stopped answering.
             AuthenticationError: the upstream refuses the credentials.
         """
+        from barrage_server.relay.source import Source  # loads the client, which a server may never need
+
         max_delay = seconds(max_delay, "max_delay", positive=True)
         wait = None if wait is None else seconds(wait, "wait")
         source = Source.parse(

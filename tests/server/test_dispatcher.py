@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import sys
 import threading
 import time
@@ -121,6 +122,34 @@ def test_a_task_that_waits_for_a_time_is_not_woken_by_changes_before(timed: Disp
     until(lambda: task.turns == 2)
     look(timed)
     assert task.turns == 2
+
+
+def test_a_task_that_waits_to_be_woken_is_served_then_and_at_no_change_before(dispatcher: Dispatcher) -> None:
+    task, signal = Counting(lambda task: math.inf if task.turns == 0 else None), ChangeSignal()
+    scheduled = dispatcher.add(task, signal)
+    dispatcher.run(scheduled)
+    for _ in range(10):
+        dispatcher.changed(signal)
+        look(dispatcher)
+    assert task.turns == 1
+    dispatcher.wake(scheduled)
+    until(lambda: task.turns == 2)
+    dispatcher.changed(signal)
+    until(lambda: task.turns == 3)
+
+
+def test_a_wake_up_within_the_turn_that_waits_for_one_is_not_lost(dispatcher: Dispatcher) -> None:
+    scheduled: ScheduledTask
+
+    def then(task: Counting) -> float | None:
+        if task.turns == 0:
+            dispatcher.wake(scheduled)
+        return math.inf
+
+    task = Counting(then)
+    scheduled = dispatcher.add(task, ChangeSignal())
+    dispatcher.run(scheduled)
+    until(lambda: task.turns == 2)
 
 
 def test_a_change_that_comes_while_a_task_rests_is_served_when_it_has_rested(timed: Dispatcher, clock: Clock) -> None:
