@@ -17,7 +17,7 @@ from barrage_server.formula.inputs import SharedValues
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
-__all__ = ["FEW_ROWS", "SharedRows", "TableVersion", "shared_values"]
+__all__ = ["FEW_ROWS", "SharedRowValues", "TableVersion", "shared_values"]
 
 FEW_ROWS: Final = 1024
 """Up to this number of rows, tables computed from one table share the values of an update."""
@@ -53,7 +53,7 @@ class TableVersion:
         self.readable = readable
         self.node = node
         self._views = tuple(views)
-        self._shared: tuple[tuple[RowSet, SharedRows], ...] = ()
+        self._shared: tuple[tuple[RowSet, SharedRowValues], ...] = ()
 
     @property
     def views(self) -> tuple[ColumnView, ...]:
@@ -173,7 +173,7 @@ class TableVersion:
         return f"<TableVersion step={self.step} rows={self.size}>"
 
 
-class SharedRows(SharedValues):
+class SharedRowValues(SharedValues):
     """Values of few rows of a version, shared by tables computed from it.
 
     Args:
@@ -192,7 +192,7 @@ class SharedRows(SharedValues):
         super().__init__(lambda number: views[number].read(plan))
 
 
-def shared_values(version: TableVersion, rows: RowSet) -> SharedRows | None:
+def shared_values(version: TableVersion, rows: RowSet) -> SharedRowValues | None:
     """A shared cache of values of few rows, for tables computed from one table.
 
     Args:
@@ -207,6 +207,6 @@ def shared_values(version: TableVersion, rows: RowSet) -> SharedRows | None:
             return values
     if rows.size > FEW_ROWS:
         return None
-    values = SharedRows(version, rows)
+    values = SharedRowValues(version, rows)
     version._shared = ((rows, values), *version._shared[: _SHARED - 1])
     return values

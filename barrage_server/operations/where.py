@@ -54,7 +54,7 @@ class FilteredRows(Where):
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
         """Whether all formulas hold, for each of ``rows``."""
-        values = shared_values(version, rows)
+        values: SharedValues | None = shared_values(version, rows)
         if values is None:
             arrays = dict(zip(self._columns, version.read(rows, self._columns), strict=True))
             values = SharedValues(arrays.__getitem__)
