@@ -158,7 +158,7 @@ def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_a_device_that_is_full_is_an_error(tmp_path: Path) -> None:
     link = tmp_path / "trades.csv"
     link.symlink_to("/dev/full")
-    with pytest.raises(InvalidRequestError, match="Cannot write .*trades.csv.*No space left"):
+    with pytest.raises(InvalidRequestError, match=r"Cannot write .*trades.csv.*No space left"):
         write_file(TABLE, link)
     assert link.is_symlink()
 
