@@ -178,7 +178,9 @@ def _told(reader: pa.RecordBatchReader, path: Path, wanted: FileFormat) -> Itera
 
 
 def _standard_input() -> BinaryIO:
-    return sys.stdin.buffer
+    """Standard input. What is typed is read to its end first: one Ctrl-D ends it, however the readers read."""
+    source = sys.stdin.buffer
+    return io.BytesIO(source.read()) if source.isatty() else source
 
 
 def _open(source: BinaryIO, wanted: FileFormat, schema: pa.Schema | None) -> tuple[pa.RecordBatchReader, int | None]:

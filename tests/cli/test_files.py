@@ -171,3 +171,22 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
         write_file(TABLE, link)
     assert link.is_symlink()
     assert read(target, schema=TABLE.schema)[0] == TABLE
+
+
+def test_what_is_typed_ends_with_the_first_end_of_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal goes on after an end of input: a second read would wait for a second Ctrl-D."""
+
+    class Typed(io.BytesIO):
+        ended = False
+
+        def isatty(self) -> bool:
+            return True
+
+        def read(self, size: int | None = -1) -> bytes:
+            assert not self.ended, "reads again after the end"
+            found = super().read(size)
+            self.ended = self.tell() == len(self.getbuffer()) or not found
+            return found
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typed(b"a,b\n1,2\n")))
+    assert read(STANDARD, "csv")[0].to_pydict() == {"a": [1], "b": [2]}
