@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from barrage_server.errors import InvalidRequestError
 
-__all__ = ["Pem", "read_pem"]
+__all__ = ["Pem", "read_certificates", "read_pem"]
 
 Pem: TypeAlias = bytes | str | os.PathLike[str]
 """PEM text, or the path of a PEM file."""
@@ -42,4 +42,29 @@ def read_pem(given: Pem, what: str) -> bytes:
         ) from None
     if _MARK not in text:
         raise InvalidRequestError(f"{what}: {path!r} has no PEM text; it must have a '-----BEGIN ...' line.")
+    return text
+
+
+def read_certificates(given: Pem, what: str) -> bytes:
+    """The PEM text of ``given``, as :func:`read_pem` reads it, which must have certificates to trust.
+
+    gRPC says of text without any that there is no address to connect to.
+
+    Args:
+        given: text with certificates, or the path of a file with them.
+        what: the setting, for the text of an error.
+
+    Raises:
+        InvalidRequestError: the file does not exist, or has no certificate that can be read.
+    """
+    import ssl
+
+    text = read_pem(given, what)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError):
+        raise InvalidRequestError(
+            f"{what} has no certificate that can be read: it takes PEM with '-----BEGIN CERTIFICATE-----' lines, of "
+            "the server or of its authority, and no key."
+        ) from None
     return text

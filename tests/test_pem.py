@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 import barrage_server as bs
-from barrage_server.pem import read_pem
+from barrage_server.pem import read_certificates, read_pem
 from barrage_server.spark import BarrageSink
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -33,6 +33,17 @@ def test_what_is_neither_is_refused_with_the_name_of_the_setting(tmp_path: Path)
             read_pem(impossible, "tls_root_certs")
     with pytest.raises(bs.InvalidRequestError, match=r"takes PEM text or the path"):
         read_pem(7, "tls_root_certs")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["key", "garbage"])
+def test_certificates_to_trust_are_certificates(given: str) -> None:
+    issued = trustme.CA().issue_cert("localhost")
+    text = {"key": issued.private_key_pem.bytes(), "garbage": PEM}[given]
+    with pytest.raises(bs.InvalidRequestError, match="tls_root_certs has no certificate that can be read"):
+        bs.connect("grpc+tls://127.0.0.1:1", tls_root_certs=text)
+    chain = issued.cert_chain_pems[0].bytes()
+    for certificates in (chain, "# Grüße\n".encode() + chain, issued.private_key_pem.bytes() + chain):
+        assert read_certificates(certificates, "tls_root_certs") == certificates
 
 
 def test_server_client_relay_and_sink_take_files(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import barrage_server as bs
 from barrage_server.address import ServerAddress
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.errors import AuthenticationError, UnavailableError
-from barrage_server.pem import read_pem
+from barrage_server.pem import read_certificates
 
 if TYPE_CHECKING:
     from barrage_server.client import Client
@@ -48,7 +48,7 @@ class Address:
             ServerAddress.parse(self.uri)
             if self.token is not None and not self.token.strip():
                 raise UsageError("--token is empty: pass the server's token, or omit it if the server requires none.")
-            roots = None if self.tls_root_certs is None else read_pem(self.tls_root_certs, "--tls-root-certs")
+            roots = None if self.tls_root_certs is None else read_certificates(self.tls_root_certs, "--tls-root-certs")
         try:
             return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)
         except UnavailableError as error:

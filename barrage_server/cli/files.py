@@ -105,21 +105,27 @@ def open_file(
 def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
     """Write ``table`` to ``path``; ``-`` is standard output.
 
-    A file appears whole or not at all.
+    A file appears whole or not at all, and a symbolic link stays one. What is not a file, such as a named pipe or
+    ``/dev/stdout``, is written to and not replaced.
 
     Raises:
-        UsageError: the format is unknown, or the folder does not exist.
+        UsageError: the format is unknown, the folder does not exist, or ``path`` is a folder.
         InvalidRequestError: the folder is not writable, or the format does not support a type.
+        BrokenPipeError: the reader of a pipe has closed it.
     """
     wanted = checked_target(path, named)
     if path == STANDARD:
         _write_to_pipe(table, wanted)
         return
-    part = path.with_name(f".{path.name}.part")
+    if path.exists() and not path.is_file():
+        _write_to_device(table, path, wanted)
+        return
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.part")
     try:
         with part.open("wb") as sink:
             _write(table, sink, wanted)
-        part.replace(path)
+        part.replace(target)
     except (pa.ArrowException, OSError) as error:
         raise InvalidRequestError(f"Cannot write {str(path)!r}: {error}") from None
     finally:
@@ -136,6 +142,8 @@ def checked_source(path: Path, named: str | None = None) -> FileFormat:
 
 def checked_target(path: Path, named: str | None = None) -> FileFormat:
     """Check that an output file can be written, and return its format."""
+    if path != STANDARD and path.is_dir():
+        raise UsageError(f"{str(path)!r} is a folder: name a file in it.")
     wanted = format_of(path, named)
     if path != STANDARD and not path.parent.is_dir():
         raise UsageError(f"There is no folder {str(path.parent)!r} to write {path.name!r} into.")
@@ -170,7 +178,9 @@ def _told(reader: pa.RecordBatchReader, path: Path, wanted: FileFormat) -> Itera
 
 
 def _standard_input() -> BinaryIO:
-    return sys.stdin.buffer
+    """Standard input. What is typed is read to its end first: one Ctrl-D ends it, however the readers read."""
+    source = sys.stdin.buffer
+    return io.BytesIO(source.read()) if source.isatty() else source
 
 
 def _open(source: BinaryIO, wanted: FileFormat, schema: pa.Schema | None) -> tuple[pa.RecordBatchReader, int | None]:
@@ -228,11 +238,28 @@ def _write(table: pa.Table, sink: BinaryIO, wanted: FileFormat) -> None:
 
 
 def _write_to_pipe(table: pa.Table, wanted: FileFormat) -> None:
-    whole = io.BytesIO()  # a failure writes nothing, and a closed pipe stays an OSError
+    whole = _written(table, wanted)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(whole)
+    sys.stdout.buffer.flush()
+
+
+def _write_to_device(table: pa.Table, path: Path, wanted: FileFormat) -> None:
+    whole = _written(table, wanted)
+    try:
+        with path.open("wb") as sink:
+            sink.write(whole)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InvalidRequestError(f"Cannot write {str(path)!r}: {error}") from None
+
+
+def _written(table: pa.Table, wanted: FileFormat) -> memoryview:
+    """The bytes of the whole file: a failure writes nothing, and a closed pipe stays an OSError."""
+    whole = io.BytesIO()
     try:
         _write(table, whole, wanted)
     except pa.ArrowException as error:
         raise InvalidRequestError(f"Cannot write {wanted}: {error}") from None
-    sys.stdout.flush()
-    sys.stdout.buffer.write(whole.getbuffer())
-    sys.stdout.buffer.flush()
+    return whole.getbuffer()

@@ -10,7 +10,7 @@ import barrage_server as bs
 from barrage_server.cli.secret import Secret
 from barrage_server.cli.usage import UsageError
 from barrage_server.errors import BarrageError
-from barrage_server.pem import read_pem
+from barrage_server.pem import read_certificates
 
 __all__ = ["FollowSettings", "follow"]
 
@@ -76,7 +76,7 @@ def follow(
             if table.tls_root_certs is not None
             else (default_tls_root_certs, "follow_tls_root_certs")
         )
-        roots = None if trusted is None else read_pem(trusted, setting)
+        roots = None if trusted is None else read_certificates(trusted, setting)
         return server.follow(
             table.uri,
             name=table.name,

@@ -154,7 +154,7 @@ def web_port(settings: ServeSettings) -> int | None:
     if settings.port == 0:
         return 0
     try:
-        listening_socket(settings.host, DEFAULT_WEB_PORT, "the page").close()
+        listening_socket(settings.host, DEFAULT_WEB_PORT, "web_port").close()
     except UnavailableError:
         logger.warning(
             "browsers get no page: port %d is in use; choose another with --web-port, or leave it out with --no-web",

@@ -334,9 +334,11 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
         flags: values of the command line, by setting name.
 
     Raises:
-        UsageError: the file is missing or is not TOML, or a setting is unknown or wrong.
+        UsageError: the file is missing, cannot be read or is not TOML, or a setting is unknown or wrong.
     """
     if config is not None and not config.is_file():
+        if config.exists():
+            raise UsageError(f"{str(config)!r} is not a file: --config takes a TOML file.")
         raise UsageError(f"There is no configuration file {str(config)!r}.")
 
     _check_environment()
@@ -348,6 +350,10 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
         return Configured(**flags)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{str(config)!r} is not TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{str(config)!r} is not TOML, which is UTF-8 text.") from None
+    except OSError as error:
+        raise UsageError(f"The configuration file {str(config)!r} cannot be read: {error.strerror}.") from None
     except SettingsError as error:
         raise UsageError(f"Environment: {_unparsed(error)}") from None
     except ValidationError as error:

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -16,10 +18,12 @@ from barrage_server.cli.text import count
 from barrage_server.log import one_line
 from barrage_server.wire.commit_messages import is_single_write
 
-__all__ = ["computed_tables", "report_console", "show_statistics"]
+__all__ = ["computed_tables", "print_figures", "report_console", "show_statistics"]
 
 _NO_WRAPPING: Final = 10_000
 """Width in characters that no line reaches."""
+_NAME_WIDTH: Final = 8
+"""Least width in characters of a name, which is folded; numbers are neither folded nor cut."""
 _TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
 _SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
 _STREAMS: Final = ("kind", "table", "peer", "user", "open_seconds", "awaited", "awaited_seconds", "messages", "nbytes")
@@ -75,7 +79,7 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
     for rows, columns in shown:
         if rows:
             console.print()
-            console.print(_grid(rows, columns))
+            print_figures(console, _grid(rows, columns))
 
 
 def report_console() -> Console:
@@ -84,6 +88,14 @@ def report_console() -> Console:
     if not console.is_terminal:
         console.width = _NO_WRAPPING
     return console
+
+
+def print_figures(console: Console, grid: Table) -> None:
+    """Print a table of figures, in lines longer than those of the terminal where that is too narrow for it."""
+    least = Measurement.get(console, console.options.update(width=_NO_WRAPPING), grid).minimum
+    if console.width < least:
+        grid.width = least
+    console.print(grid, crop=False)
 
 
 def computed_tables(found: Mapping[str, Any]) -> Table | None:
@@ -107,13 +119,19 @@ def _commits(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def _grid(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:
     grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    for name in columns:
+    cells = [[one_line(_cell(row.get(name))) for name in columns] for row in rows]
+    for name, *column in zip(columns, *cells, strict=True):
         is_name = name in _NAMES
+        longest = max(map(cell_len, column), default=0)
         grid.add_column(
-            _HEADINGS.get(name, name), justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name
+            _HEADINGS.get(name, name),
+            justify="left" if is_name else "right",
+            overflow="fold",
+            no_wrap=not is_name,
+            min_width=min(longest, _NAME_WIDTH) if is_name else longest,
         )
-    for row in rows:
-        grid.add_row(*(Text(one_line(_cell(row.get(name)))) for name in columns))
+    for row_cells in cells:
+        grid.add_row(*map(Text, row_cells))
     return grid
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 import barrage_server as bs
 from barrage_server.arguments import choice
 from barrage_server.cli.connection import Address
-from barrage_server.cli.stats import computed_tables, report_console
+from barrage_server.cli.stats import computed_tables, print_figures, report_console
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
@@ -71,7 +71,7 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
     if computed is not None:
         console.print()
         console.print("computed for clients", style="bold", markup=False)
-        console.print(computed)
+        print_figures(console, computed)
 
 
 def create_table(

@@ -8,7 +8,7 @@ from typing import Final
 
 from barrage_server.client.login import Login
 from barrage_server.errors import InvalidRequestError
-from barrage_server.pem import Pem, read_pem
+from barrage_server.pem import Pem, read_certificates
 
 __all__ = ["Access"]
 
@@ -47,7 +47,7 @@ class Access:
         ):
             raise InvalidRequestError("headers must be a mapping of names to strings.")
         if self.tls_root_certs is not None:
-            object.__setattr__(self, "tls_root_certs", read_pem(self.tls_root_certs, "tls_root_certs"))
+            object.__setattr__(self, "tls_root_certs", read_certificates(self.tls_root_certs, "tls_root_certs"))
 
     def login(self, *, is_deephaven: bool) -> Login:
         """Make the log-in of one connection.

@@ -42,6 +42,10 @@ _HINTS: Final = (
         "the certificate is not trusted, or is for another name: pass its authority's certificate as tls_root_certs=",
     ),
     (
+        re.compile(r"is not in peer certificate"),
+        "connect by a name that the certificate is for",
+    ),
+    (
         re.compile(r"failed to connect to all addresses.*(Socket closed|Connection reset|recvmsg)"),
         "is it a port for TLS (grpc+tls://), or for browsers?",
     ),

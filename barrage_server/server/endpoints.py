@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.errors import InvalidRequestError
 from barrage_server.extras import missing_extra
 from barrage_server.flight.sockets import connection_counts, shut_all, shut_peer
 from barrage_server.process import leave_to_parent, most_connections
@@ -17,6 +17,7 @@ from barrage_server.server.auth import AuthMiddlewareFactory, HandshakeHandler, 
 from barrage_server.server.connections import Connections
 from barrage_server.server.flight_endpoint import SAME_CONNECTION, FlightEndpoint, TlsIdentity
 from barrage_server.server.front import Front
+from barrage_server.server.listening import cannot_listen
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stranger_calls import StrangerCalls
 from barrage_server.server.strangers import Strangers
@@ -141,7 +142,7 @@ class Endpoints:
                 self._client_roots,
             )
         except (pa.ArrowException, OSError):
-            raise UnavailableError(f"Cannot listen on {self.host}:{port}; is the port in use?") from None
+            raise cannot_listen(self.host, port, "port") from None
         leave_to_parent(door)
         return door
 

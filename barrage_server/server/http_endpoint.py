@@ -86,7 +86,7 @@ class HttpEndpoint:
         self._figures: asyncio.Task[Answer] | None = None
         self._figures_until = 0.0
         self._worker = Workers(1, "barrage-metrics")
-        listening = listening_socket(host, port, "HTTP")
+        listening = listening_socket(host, port, "http_port")
         self.port = int(listening.getsockname()[1])
         try:
             self._runner = EventLoop("barrage-http")

@@ -6,16 +6,32 @@ import socket
 
 from barrage_server.errors import UnavailableError
 
-__all__ = ["listening_socket"]
+__all__ = ["cannot_listen", "listening_socket"]
 
 
-def listening_socket(host: str, port: int, what: str) -> socket.socket:
+def cannot_listen(host: str, port: int, setting: str) -> UnavailableError:
+    """The error for an address that cannot be listened on.
+
+    Args:
+        host: the address.
+        port: the TCP port.
+        setting: the argument of the server that names the port, such as ``web_port``.
+
+    """
+    flag = setting.replace("_", "-")
+    return UnavailableError(
+        f"Cannot listen on {host}:{port}, which is {setting}; is the port in use? Choose another one with "
+        f"{setting}= (--{flag} on the command line); 0 takes a free one."
+    )
+
+
+def listening_socket(host: str, port: int, setting: str) -> socket.socket:
     """A listening, non-blocking socket.
 
     Args:
         host: an address, or a name of one.
         port: 0 takes a free one.
-        what: the purpose that errors name.
+        setting: the argument of the server that names the port, for the text of an error.
 
     Raises:
         UnavailableError: the address cannot be listened on.
@@ -27,6 +43,6 @@ def listening_socket(host: str, port: int, what: str) -> socket.socket:
         )[0]
         listening = socket.create_server((str(address[0]), port), family=family, backlog=1)
     except (OSError, UnicodeError) as error:
-        raise UnavailableError(f"Cannot listen on {host}:{port} for {what}; is the port in use?") from error
+        raise cannot_listen(host, port, setting) from error
     listening.setblocking(False)
     return listening

@@ -164,12 +164,13 @@ def check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
     missing = []
     if not is_guarded:
         missing.append(
-            "Set a token, or allow every caller with allow_anonymous=True (--allow-anonymous on the command line)."
+            "Set a token (--token-file on the command line), or allow every caller with allow_anonymous=True "
+            "(--allow-anonymous)."
         )
     if not is_encrypted:
         missing.append(
-            "Set tls, or allow that tokens and tables can be read in transit with allow_plaintext=True "
-            "(--allow-plaintext)."
+            "Set tls (--tls-certificate and --tls-key), or allow that tokens and tables can be read in transit with "
+            "allow_plaintext=True (--allow-plaintext)."
         )
     if missing:
         both = " Both together are insecure=True (--insecure)." if len(missing) > 1 else ""

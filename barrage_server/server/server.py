@@ -95,7 +95,7 @@ class Server(TableMethods):
         data_dir: a folder that keeps the tables, except blink tables and tables of other servers; a server that starts
             with it again recovers them. ``None``: tables are in memory only.
         fsync: when changes reach the disk: ``always`` before the publisher gets its answer, ``interval`` at most ten
-            milliseconds later, ``os`` when the operating system writes them.
+            milliseconds later, ``os`` when the operating system writes them. ``always`` needs ``data_dir``.
         http_port: a port for probes and for Prometheus: ``/health``, ``/ready``, ``/metrics``, without credentials and
             without names of clients; 0 takes a free one, see :attr:`http_uri`. ``None``: none.
         http_host: address for that port to listen on.
@@ -182,6 +182,11 @@ class Server(TableMethods):
         authentication = authentication_of(token, roles, default_roles, shows_certificates=client_roots is not None)
         folder = None if data_dir is None else as_path(data_dir, "data_dir")
         policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
+        if folder is None and policy is Fsync.ALWAYS:
+            raise InvalidRequestError(
+                "With fsync='always' a server needs a data directory, data_dir= (--data-dir on the command line): "
+                "without one the tables are in memory only."
+            )
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from barrage_server.address import ServerAddress
 from barrage_server.arguments import flag, integer, shown
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
-from barrage_server.pem import Pem, read_pem
+from barrage_server.pem import Pem, read_certificates
 from barrage_server.wire.commit_messages import CommitPart, CommitRequest
 from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.target import check_target
@@ -320,7 +320,7 @@ def parse_token(token: str | None) -> str | None:
 
 def parse_certificates(given: Pem | None) -> str | None:
     """The PEM text of certificates, given as text or as a file of the driver."""
-    return None if given is None else read_pem(given, "tls_root_certs").decode("utf-8", "replace")
+    return None if given is None else read_certificates(given, "tls_root_certs").decode("utf-8", "replace")
 
 
 def _choice(name: str, text: str, choices: Mapping[str, _T]) -> _T:

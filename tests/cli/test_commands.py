@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from rich.console import Console
 
 import barrage_server as bs
+from barrage_server.cli import stats
 from barrage_server.cli.boundary import EXIT_FAILURE
 from barrage_server.engine import KeyedTable
 from tests.waiting import until
@@ -43,6 +45,18 @@ def test_tables_lists_what_is_computed_for_clients(server: bs.Server, quotes: Ke
         assert len(command("tables", server.uri, "--json")[1].splitlines()) == 1
     server.drop("quotes")
     until(lambda: "has no tables yet" in command("tables", server.uri)[1])
+
+
+def test_figures_are_whole_in_a_narrow_terminal(
+    server: bs.Server, quotes: KeyedTable, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers that are cut look like smaller ones, and rows without their names say nothing."""
+    narrow = Console(width=20, force_terminal=True, color_system=None, highlight=False)
+    monkeypatch.setattr(stats, "report_console", lambda: narrow)
+    quotes.upsert({"sym": [f"s{i}" for i in range(12_345)], "price": [1.0] * 12_345, "size": [1] * 12_345})
+    code, out, _ = command("stats", server.uri)
+    assert code == 0
+    assert out.splitlines()[-1].split()[:3] == ["quotes", "keyed", f"{quotes.size:,}"]
 
 
 def test_tables_as_json(server: bs.Server, quotes: KeyedTable, command: Command) -> None:

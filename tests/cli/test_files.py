@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 from barrage_server.cli.files import ENDINGS, STANDARD, FileFormat, format_of, open_file, write_file
+from barrage_server.cli.usage import UsageError
 from barrage_server.errors import InvalidRequestError
 
 TABLE = pa.table({"sym": ["A", "B", None], "price": [1.5, 2.5, 3.5], "size": pa.array([1, None, 3], pa.int64())})
@@ -133,3 +135,58 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"There is no folder .*nowhere"):
         write_file(TABLE, tmp_path / "nowhere" / "a.parquet")
+
+
+def test_a_folder_is_not_written_to(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder: name a file in it"):
+        write_file(TABLE, tmp_path)
+
+
+def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "trades.arrows"
+    os.mkfifo(pipe)
+    read_back: list[pa.Table] = []
+    reader = threading.Thread(target=lambda: read_back.append(read(pipe)[0]))
+    reader.start()
+    write_file(TABLE, pipe)
+    reader.join(30)
+    assert read_back == [TABLE]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
+def test_a_device_that_is_full_is_an_error(tmp_path: Path) -> None:
+    link = tmp_path / "trades.csv"
+    link.symlink_to("/dev/full")
+    with pytest.raises(InvalidRequestError, match=r"Cannot write .*trades.csv.*No space left"):
+        write_file(TABLE, link)
+    assert link.is_symlink()
+
+
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "day").mkdir()
+    link, target = tmp_path / "newest.csv", tmp_path / "day" / "trades.csv"
+    link.symlink_to(target)
+    for _ in range(2):  # the target is made, then replaced
+        write_file(TABLE, link)
+    assert link.is_symlink()
+    assert read(target, schema=TABLE.schema)[0] == TABLE
+
+
+def test_what_is_typed_ends_with_the_first_end_of_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal goes on after an end of input: a second read would wait for a second Ctrl-D."""
+
+    class Typed(io.BytesIO):
+        ended = False
+
+        def isatty(self) -> bool:
+            return True
+
+        def read(self, size: int | None = -1) -> bytes:
+            assert not self.ended, "reads again after the end"
+            found = super().read(size)
+            self.ended = self.tell() == len(self.getbuffer()) or not found
+            return found
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typed(b"a,b\n1,2\n")))
+    assert read(STANDARD, "csv")[0].to_pydict() == {"a": [1], "b": [2]}

@@ -6,7 +6,7 @@ import re
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -103,6 +103,30 @@ def test_the_configuration_of_the_image_needs_a_token() -> None:
     settings = load_settings(config, {"port": 0})
     with pytest.raises(InvalidRequestError, match="Set a token"):
         bs.Server(settings.host, settings.port, token=settings.accepted_tokens or None, insecure=settings.insecure)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_bytes(b"token = '\xff'")
+    with pytest.raises(UsageError, match=r"barrage.toml' is not TOML, which is UTF-8 text\."):
+        load_settings(config, {})
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a file: --config takes a TOML file"):
+        load_settings(tmp_path, {})
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text("port = 1")
+
+    def refuse(*_args: object, **_options: object) -> NoReturn:
+        raise PermissionError(13, "Permission denied", str(config))
+
+    monkeypatch.setattr(Path, "open", refuse)  # root may read every file
+    with pytest.raises(UsageError, match=r"barrage.toml' cannot be read: Permission denied\."):
+        load_settings(config, {})
 
 
 @pytest.mark.parametrize(

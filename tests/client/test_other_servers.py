@@ -88,6 +88,14 @@ def test_a_certificate_that_is_not_trusted_is_named() -> None:
         bs.connect(server.uri, tls_root_certs=trustme.CA().cert_pem.bytes())
 
 
+def test_a_certificate_for_another_name_is_told() -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    identity = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
+    with bs.Server(tls=identity) as server, pytest.raises(bs.UnavailableError, match="a name that the certificate is"):
+        bs.connect(server.uri, tls_root_certs=authority.cert_pem.bytes())
+
+
 def test_a_port_for_browsers_is_hinted_at() -> None:
     with bs.Server(deephaven_web_port=0) as server:
         uri = str(server.deephaven_web_uri)

@@ -245,7 +245,10 @@ def test_a_name_that_leads_to_an_address_is_one(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_listening_beyond_this_machine_needs_a_token_and_tls(host: str) -> None:
     """What is missing is named, and the argument that does without it; nothing else is."""
-    anonymous, plaintext = r"allow_anonymous=True \(--allow-anonymous", r"allow_plaintext=True \(--allow-plaintext"
+    anonymous, plaintext = (
+        r"allow_anonymous=True \(--allow-anonymous",
+        r"--tls-certificate.* allow_plaintext=True \(--allow-plaintext",
+    )
     with pytest.raises(InvalidRequestError, match=f"{anonymous}.*{plaintext}.*insecure=True"):
         Server(host)
     for options in ({"token": TOKEN}, {"allow_anonymous": True}):

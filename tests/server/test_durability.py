@@ -203,6 +203,11 @@ def test_a_folder_that_cannot_be_made_is_a_wrong_argument_and_a_full_disk_is_non
         bs.Server(data_dir=tmp_path / "data")
 
 
+def test_a_server_without_a_data_directory_cannot_be_told_to_sync() -> None:
+    with pytest.raises(InvalidRequestError, match="With fsync='always' a server needs a data directory"):
+        bs.Server(fsync="always")
+
+
 def test_only_a_server_with_a_data_directory_has_durable_tables(folder: Path) -> None:
     with bs.Server() as server, pytest.raises(InvalidRequestError, match="no data directory"):
         server.create_table("t", SCHEMA, durable=True)

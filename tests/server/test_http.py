@@ -144,7 +144,7 @@ def test_it_says_that_it_stops_while_it_stops(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_wrong_address_is_refused_and_leaves_nothing() -> None:
-    with Server(http_port=0) as first, pytest.raises(UnavailableError, match="for HTTP"):
+    with Server(http_port=0) as first, pytest.raises(UnavailableError, match=r"with http_port= \(--http-port on"):
         Server(http_port=port_of(first))
     with Server() as first, pytest.raises(UnavailableError, match="Cannot listen on"):
         Server(port=first.port, http_port=0)

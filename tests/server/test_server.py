@@ -109,7 +109,7 @@ def test_it_takes_the_port_it_is_told_and_says_when_it_is_taken() -> None:
     with Server() as first:
         assert first.uri == f"grpc://127.0.0.1:{first.port}"
         assert repr(first) == f"<Server {first.uri} tables=0>"
-        with pytest.raises(UnavailableError, match="is the port in use"):
+        with pytest.raises(UnavailableError, match=r"is the port in use\? Choose another one with port= \(--port on"):
             Server(port=first.port)
     with Server(port=first.port) as second:
         assert second.port == first.port

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+import trustme
 
 import barrage_server as bs
 from barrage_server.spark import BarrageSink
@@ -11,7 +12,7 @@ from barrage_server.spark.settings import DEFAULT_SHIP_THRESHOLD, OnGap, Publish
 from barrage_server.wire.protocol import PublishMode, TableKind
 
 URI = "grpc://127.0.0.1:1"
-CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+CERTIFICATE = trustme.CA().cert_pem.bytes().decode()
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from barrage_server.server.deephaven.call import CODES, Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
 from barrage_server.server.deephaven.service import AUTHORIZATION
 from barrage_server.server.limits import Limits
+from barrage_server.server.listening import cannot_listen
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.stranger_calls import StrangerCalls
 from barrage_server.server.web.tls import tls_context
@@ -208,7 +209,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         names = [*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME]
         described = reflection.aio.ReflectionServicer(names, pool=_described())
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(described, self._own)
-        address = f"{host}:{port}"
+        address, setting = f"{host}:{port}", "port" if self._is_plain else "deephaven_port"
         try:
             if tls is None:
                 bound = server.add_insecure_port(address)
@@ -222,9 +223,9 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
                 )
                 bound = server.add_secure_port(address, credentials)
         except RuntimeError as error:
-            raise UnavailableError(f"Cannot listen on {address}; is the port in use?") from error
+            raise cannot_listen(host, port, setting) from error
         if not bound:
-            raise UnavailableError(f"Cannot listen on {address}; is the port in use?")
+            raise cannot_listen(host, port, setting)
         await server.start()
         self._server = server
         return int(bound)

@@ -42,7 +42,7 @@ class WebEndpoint(WebFront):
 
     """
 
-    what = "Deephaven's JavaScript client"
+    port_setting = "deephaven_web_port"
 
     def __init__(
         self,

@@ -119,7 +119,7 @@ class _PageFront(WebFront):
         is_encrypted: whether the port has TLS.
     """
 
-    what = "the page for browsers (web_port)"
+    port_setting = "web_port"
 
     def __init__(
         self, service: PageService, names: Collection[str], other: WebFront | None, *, is_encrypted: bool

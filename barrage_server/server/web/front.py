@@ -21,9 +21,9 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.listening import cannot_listen
 from barrage_server.server.web.tls import load_identity, tls_context
 
 __all__ = ["Companion", "FrontSocket", "SocketLimits", "WebFront", "close_reason", "peer_of"]
@@ -114,8 +114,8 @@ class WebFront(ABC):
         envelope_bytes: bytes of a frame besides its message.
     """
 
-    what: ClassVar[str]
-    """The purpose of the port, for texts of errors."""
+    port_setting: ClassVar[str]
+    """The argument of the server that names the port, for texts of errors."""
 
     def __init__(
         self, limits: SocketLimits, *, most: int, subprotocols: Sequence[str], envelope_bytes: int = 0
@@ -213,7 +213,7 @@ class WebFront(ABC):
                 create_connection=Visitor,
             )
         except OSError as error:
-            raise UnavailableError(f"Cannot listen on {host}:{port} for {self.what}; is the port in use?") from error
+            raise cannot_listen(host, port, self.port_setting) from error
         return int(self._server.sockets[0].getsockname()[1])
 
     def replace_tls(self, tls: tuple[bytes, bytes]) -> None:

@@ -209,7 +209,7 @@ def test_a_port_in_use_is_told_and_nothing_is_left_open() -> None:
     with Server(deephaven_port=0) as first:
         assert first.deephaven_uri is not None
         port = int(first.deephaven_uri.rpartition(":")[2])
-        with pytest.raises(UnavailableError, match="is the port in use"):
+        with pytest.raises(UnavailableError, match=r"deephaven_port= \(--deephaven-port on"):
             Server(deephaven_port=port)
 
 
