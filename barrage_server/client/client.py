@@ -398,7 +398,10 @@ class Client:
         return publication
 
     def append(self, name: str, rows: Uploadable) -> int:
-        """Add rows to a table; returns their number. Raises what :meth:`publish` does."""
+        """Add rows to a table; into a keyed table they are upserted.
+
+        Returns the number of rows sent. Raises what :meth:`publish` does.
+        """
         return self.publish(name, rows, mode=PublishMode.APPEND)
 
     def upsert(self, name: str, rows: Uploadable) -> int:
