@@ -46,7 +46,7 @@ def read_pem(given: Pem, what: str) -> bytes:
 
 
 def read_certificates(given: Pem, what: str) -> bytes:
-    """The PEM text of ``given``, as :func:`read_pem` reads it, which must have certificates to trust.
+    """The PEM text of certificates to trust, read as by :func:`read_pem`.
 
     gRPC says of text without any that there is no address to connect to.
 

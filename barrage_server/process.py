@@ -183,7 +183,7 @@ def choose_allocators() -> None:
 
 
 def collect_new_objects_only() -> None:
-    """Let the search for garbage skip all present objects, which are imported modules for the most part.
+    """Let the search for garbage skip all present objects.
 
     For a process that only serves, to be called before it does. A full search otherwise holds up all threads for some
     50 ms.

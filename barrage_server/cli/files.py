@@ -6,6 +6,7 @@ The ending of a file's name tells its format.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -117,10 +118,10 @@ def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
     if path == STANDARD:
         _write_to_pipe(table, wanted)
         return
-    if path.exists() and not path.is_file():
+    target = Path(os.path.realpath(path))
+    if path.exists() and (not path.is_file() or _descriptor(path) is not None):
         _write_to_device(table, path, wanted)
         return
-    target = path.resolve()
     part = target.with_name(f".{target.name}.part")
     try:
         with part.open("wb") as sink:
@@ -178,7 +179,10 @@ def _told(reader: pa.RecordBatchReader, path: Path, wanted: FileFormat) -> Itera
 
 
 def _standard_input() -> BinaryIO:
-    """Standard input. What is typed is read to its end first: one Ctrl-D ends it, however the readers read."""
+    """Standard input; what is typed is read to its end first.
+
+    Otherwise readers would take a first Ctrl-D for the end of a piece.
+    """
     source = sys.stdin.buffer
     return io.BytesIO(source.read()) if source.isatty() else source
 
@@ -247,7 +251,8 @@ def _write_to_pipe(table: pa.Table, wanted: FileFormat) -> None:
 def _write_to_device(table: pa.Table, path: Path, wanted: FileFormat) -> None:
     whole = _written(table, wanted)
     try:
-        with path.open("wb") as sink:
+        descriptor = _descriptor(path)  # at its place in the file, like others that write there
+        with path.open("wb") if descriptor is None else os.fdopen(os.dup(descriptor), "wb") as sink:
             sink.write(whole)
     except BrokenPipeError:
         raise
@@ -255,8 +260,21 @@ def _write_to_device(table: pa.Table, path: Path, wanted: FileFormat) -> None:
         raise InvalidRequestError(f"Cannot write {str(path)!r}: {error}") from None
 
 
+def _descriptor(path: Path) -> int | None:
+    """The descriptor that ``path`` leads to, as ``/dev/stdout`` does."""
+    own = ("/dev/fd", f"/proc/{os.getpid()}/fd")
+    for _ in range(8):
+        folder = os.path.realpath(path.parent)
+        if folder in own and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = Path(folder, path.readlink())
+    return None
+
+
 def _written(table: pa.Table, wanted: FileFormat) -> memoryview:
-    """The bytes of the whole file: a failure writes nothing, and a closed pipe stays an OSError."""
+    """The bytes of the whole file, so that a failure writes nothing."""
     whole = io.BytesIO()
     try:
         _write(table, whole, wanted)

@@ -91,7 +91,7 @@ def report_console() -> Console:
 
 
 def print_figures(console: Console, grid: Table) -> None:
-    """Print a table of figures, in lines longer than those of the terminal where that is too narrow for it."""
+    """Print a table, in lines longer than the terminal's where it is narrow."""
     least = Measurement.get(console, console.options.update(width=_NO_WRAPPING), grid).minimum
     if console.width < least:
         grid.width = least

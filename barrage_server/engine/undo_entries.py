@@ -155,7 +155,7 @@ Levels: TypeAlias = "tuple[UndoEntry | DenseEntry, ...]"
 
 
 class MergedKeys:
-    """The merged row keys of entries, computed once for columns that share their arrays of keys."""
+    """Merged row keys of entries, computed once for columns that share them."""
 
     __slots__ = ("_known",)
 
@@ -164,7 +164,7 @@ class MergedKeys:
         self._known: dict[tuple[int, ...], tuple[list[Int64Array], Int64Array, Int64Array]] = {}
 
     def of(self, arrays: list[Int64Array]) -> tuple[Int64Array, Int64Array]:
-        """The distinct row keys in order, and the first place of each in the concatenated ``arrays``."""
+        """The distinct row keys in order, and the first place of each."""
         place = tuple(map(id, arrays))
         known = self._known.get(place)
         if known is None:
@@ -209,7 +209,7 @@ def _push(levels: Levels, entry: UndoEntry, merged: MergedKeys) -> Levels:
 
 
 def settle(levels: Levels) -> Levels:
-    """Choose the form for values that no record follows: dense only where keys take about as much memory or more.
+    """Choose the form for values that no record follows, by its memory.
 
     Args:
         levels: the entries, which readers may have, too.

@@ -280,7 +280,7 @@ def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
 
 
 class FoldedHistories:
-    """Folds the histories of readers of one table that are sent nothing while it ticks.
+    """Folds the histories of a table's readers that are sent nothing.
 
     The history of each reader becomes one update up to the point of the next reader, and the rest is that reader's.
     What several have missed is coalesced, and kept, once. Methods may be called by one thread at a time.
@@ -349,7 +349,7 @@ def _node_of(step: int, start: UpdateNode) -> UpdateNode:
 
 
 def _with_memo(node: UpdateNode, memo: tuple[UpdateNode, TableUpdate] | None) -> UpdateNode:
-    """A copy of a node whose only way to later ones is ``memo``: a node, and all changes up to it."""
+    """A copy of a node whose only way to later ones is ``memo``."""
     stand_in = UpdateNode(node.step, node.row_set, node.update)
     stand_in._coalesced = memo
     return stand_in

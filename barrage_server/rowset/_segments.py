@@ -337,7 +337,7 @@ class Segments:
         return found
 
     def _each_contained(self, keys: list[int]) -> Iterator[bool]:
-        """Yield for each key whether it is here; fast where neighbours are in one segment."""
+        """Yield for each key whether it is here."""
         number, part = -1, _NO_PART
         for key in keys:
             if key >> BITS != number:

@@ -244,7 +244,7 @@ class ExchangeState:
         self._is_paused = paused
 
     def tidy(self, now: float, *, stuck: bool = False) -> None:
-        """Fold the history of a subscriber that got no update for a while, or takes nothing.
+        """Fold the history of a subscriber that got no update for a while.
 
         Args:
             now: seconds of the server's clock.

@@ -194,7 +194,7 @@ class ExchangeStream(OpenStream):
             self.end(DeadlineError(f"This stream has asked for nothing within {most:g} s (idle_stream_seconds)."))
 
     def fold(self, now: float) -> None:
-        """Fold the history of a subscription whose client takes nothing; see :class:`Stream`."""
+        """Fold the history of a subscription whose client takes nothing."""
         since = self.stall.taking_since
         if since is not None and now - since >= _STUCK_SECONDS:
             self.exchange_state.tidy(now, stuck=True)

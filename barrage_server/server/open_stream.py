@@ -59,7 +59,7 @@ class OpenStream(ABC):
         return self.stall.overdue(now)
 
     def fold(self, now: float) -> None:  # noqa: B027  (most streams have no history)
-        """Keep less of the history of a client that takes nothing. Called about five times a second."""
+        """Keep less of the history of a client that takes nothing."""
 
     @property
     def traffic(self) -> tuple[int, int]:

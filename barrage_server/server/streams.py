@@ -61,7 +61,7 @@ class Stream(Protocol):
         """The reason to end its connection now, for the log; ``None`` without one."""
 
     def fold(self, now: float) -> None:
-        """Keep less of the history of a client that takes nothing. Called about five times a second."""
+        """Keep less of the history of a client that takes nothing."""
 
     def end(self, error: BarrageError) -> None:
         """End the stream with ``error``, if the client can be told without waiting."""
@@ -303,7 +303,7 @@ class Watchdog:
         return not self._thread.is_alive()
 
     def check(self, now: float) -> None:
-        """Check every stream once, and fold the histories of those whose clients take nothing."""
+        """Check every stream once, and fold the histories of stuck ones."""
         for stream in reversed(self._streams.open()):  # newest first, so that histories fold once
             try:
                 self._check(stream, now)

@@ -279,7 +279,7 @@ class TableFeed:
         return max(time, tick.time + math.ceil((time - tick.time) / interval - _ROUNDING) * interval)
 
     def fold(self, node: UpdateNode, now: float) -> tuple[UpdateNode, UpdateNode]:
-        """Fold the history of a subscriber; all that fold it at ``now`` share what they have missed.
+        """Fold the history of a subscriber, shared by all that do so at ``now``.
 
         Args:
             node: the subscriber's point in the history.
@@ -296,7 +296,7 @@ class TableFeed:
             return self._folds.fold(node, self.table.version.node)
 
     def tidy(self, now: float) -> None:
-        """Drop the versions of ticks that all members have had time to send, and what was kept to fold histories.
+        """Drop the versions of past ticks, and what was kept to fold histories.
 
         Both keep the whole later history alive.
         """

@@ -220,8 +220,8 @@ class Subscription:
             for message in messages:
                 self._messages += 1
                 self._rows += message.row_count
-            if self._growing is not None:
-                return Poll(messages, now)
+            if self._growing is not None or self._change is not None:
+                return Poll(messages, now)  # the next part, or the answer of a request before the first message
             stale = self._node is not None and self._is_behind(self._node)
             self._waits = self._waits or (stale and now < self._not_before)
             return Poll(messages, self._due if stale else None, self._not_before, self._tick)

@@ -190,3 +190,14 @@ def test_what_is_typed_ends_with_the_first_end_of_input(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Typed(b"a,b\n1,2\n")))
     assert read(STANDARD, "csv")[0].to_pydict() == {"a": [1], "b": [2]}
+
+
+def test_an_open_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """As with ``> file`` of a shell, where ``/dev/stdout`` leads to the file: what others write there stays."""
+    file = tmp_path / "out.csv"
+    with file.open("wb", buffering=0) as held:
+        held.write(b"before\n")
+        write_file(TABLE, Path(f"/dev/fd/{held.fileno()}"), "csv")
+        held.write(b"after\n")
+    write_file(TABLE, alone := tmp_path / "alone.csv")
+    assert file.read_bytes() == b"before\n" + alone.read_bytes() + b"after\n"

@@ -335,6 +335,16 @@ def test_only_the_last_of_several_changes_is_answered() -> None:
     assert answer.added_rows == RowSet.from_range(30, 34)
 
 
+def test_a_change_before_the_first_message_is_due_at_once() -> None:
+    """Otherwise the stream would sleep until the table changes, and the subscriber would wait for its rows."""
+    subscription = subscribe(TableFeed(append_table(50)), viewport(0, 4))
+    subscription.change(viewport(10, 14))
+    assert subscription.poll(0.0).wake_at == 0.0
+    (answer,) = metadata(subscription, 0.0)
+    assert answer.added_rows == RowSet.from_range(10, 14)
+    assert subscription.poll(0.0).wake_at is None
+
+
 def test_changes_that_need_another_stream_are_refused() -> None:
     """Full to viewport, viewport to full, other columns of a full one: refused, and the subscription goes on."""
     table = append_table(5)
