@@ -118,10 +118,10 @@ def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
     if path == STANDARD:
         _write_to_pipe(table, wanted)
         return
-    target = Path(os.path.realpath(path))
     if path.exists() and (not path.is_file() or _descriptor(path) is not None):
         _write_to_device(table, path, wanted)
         return
+    target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.part")
     try:
         with part.open("wb") as sink:

@@ -138,7 +138,7 @@ def test_updates_within_the_interval_travel_together(client: fl.FlightClient, qu
         for price in range(50):
             quotes.upsert({"sym": ["A"], "price": [float(price)]})
         follower.wait(lambda follower: follower.content()[0] == ["A", 49.0])
-        intervals = (time.monotonic() - begun) / 0.3  # more than one on a machine that stands still meanwhile
+        intervals = (time.monotonic() - begun) / 0.3  # more than one if the writes are slow
         assert len(follower.messages) <= 3 + intervals
 
 
