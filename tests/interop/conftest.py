@@ -12,6 +12,7 @@ from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .javascript import JavaScript, extract_api
+from .ports import unused_port
 from .python_client import Pydeephaven
 
 
@@ -49,7 +50,8 @@ def pydeephaven(python_clients: Callable[[], Pydeephaven]) -> Iterator[Pydeephav
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server of ours with a door for Deephaven's clients, which asks for no credentials and tells of changes soon."""
-    with Server(deephaven_port=0, subscriptions=SubscriptionLimits(default_interval_ms=1)) as server:
+    limits = SubscriptionLimits(default_interval_ms=1)
+    with Server(deephaven_port=unused_port(), subscriptions=limits) as server:
         yield server
 
 

@@ -20,6 +20,7 @@ from tests.waiting import until
 
 from .deephaven import PSK_TYPE, DeephavenServer
 from .peer import PeerError
+from .ports import unused_port
 from .python_client import port_of
 from .remote import PATIENCE, Remote
 from .served import KINDS, served
@@ -33,7 +34,7 @@ QUOTES = pa.schema([("sym", pa.string()), ("price", pa.float64()), ("size", pa.i
 @pytest.fixture
 def server() -> Iterator[Server]:
     limits = SubscriptionLimits(default_interval_ms=1)
-    with Server(deephaven_port=0, limits=PATIENCE, subscriptions=limits) as server:
+    with Server(deephaven_port=unused_port(), limits=PATIENCE, subscriptions=limits) as server:
         yield server
 
 
