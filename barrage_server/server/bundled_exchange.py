@@ -206,6 +206,7 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
     def leave(self) -> None:
         """End the stream's work. Returns when no thread is in :meth:`run_turn` any more."""
         super().leave()
+        self._pieces = None  # what a client has not taken is freed now, not when reference cycles are searched for
         if self._following is not None:
             self._following.close()
 

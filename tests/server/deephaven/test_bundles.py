@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 from barrage_server.server import Server, bundled_exchange
 from barrage_server.server.deephaven.exchange import RawExchange
 from barrage_server.subscription import SubscriptionLimits
+from barrage_server.subscription.feed import Message
 from barrage_server.wire.metadata import SubscriptionOptions
 from tests.server.follower import Follower
 from tests.waiting import until
@@ -89,3 +92,31 @@ def test_changes_do_not_wake_a_stream_whose_bundle_is_being_written(monkeypatch:
                 slow.clear()
                 stream.on_loop(take, stream, bundle)
                 first.wait(lambda seen: len(seen.rows) == 50)
+
+
+def test_what_a_client_has_not_taken_is_freed_when_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for the search for reference cycles, which a quiet server seldom makes."""
+    held, freed = list[RawExchange](), list[RawExchange]()
+    pieces_of = RawExchange.pieces_of
+
+    def watched(stream: RawExchange, message: Message) -> Iterator[bytes]:
+        try:
+            yield from pieces_of(stream, message)
+        finally:
+            freed.append(stream)
+
+    monkeypatch.setattr(bundled_exchange, "_BUNDLE_BYTES", 1)
+    monkeypatch.setattr(RawExchange, "pieces_of", watched)
+    monkeypatch.setattr(RawExchange, "take", lambda stream, bundle: held.append(stream))
+    with Server(deephaven_port=0) as server:
+        server.append_table("t", SCHEMA).append({"n": [*range(100)]})
+        assert server.deephaven_uri is not None
+        gc.disable()
+        try:
+            with fl.connect(server.deephaven_uri.replace("dh+plain", "grpc")) as client:
+                with Follower(client, "t", OPTIONS):
+                    until(lambda: held)
+                    assert not freed
+                until(lambda: freed == held)
+        finally:
+            gc.enable()
