@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import barrage_server as bs
 from tests.browser.tab import Tab
 from tests.waiting import until
@@ -28,6 +30,30 @@ def test_health_keeps_its_columns_and_long_names_have_titles(tab: Tab, server: b
     box = cell.bounding_box()
     assert box is not None
     assert box["width"] <= 300
+
+
+@pytest.mark.parametrize(("width", "height"), [(1000, 520), (360, 640)])
+def test_a_plot_of_eight_columns_leaves_room_for_its_picture(
+    tab: Tab, server: bs.Server, width: int, height: int
+) -> None:
+    names = [f"y{number}" for number in range(8)]
+    table = server.append_table("t", {"x": "int64", **dict.fromkeys(names, "float64")})
+    table.append({"x": range(100), **{name: [row / 7 for row in range(100)] for name in names}})
+    fields = "&".join(f"y={name}" for name in names)
+    tab.page.set_viewport_size({"width": width, "height": height})
+    tab.page.goto(f"{server.web_uri}/#table=t&plot=&x=x&{fields}")
+    last = tab.page.get_by_role("rowheader", name="y7")
+    last.wait_for()
+    picture = tab.page.locator(".plot-chart").bounding_box()
+    assert picture is not None
+    assert picture["height"] >= 200
+    sizes = tab.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+    assert sizes == [width, height]
+    values = tab.page.get_by_role("group", name="Values of the plot")
+    assert values.evaluate("part => part.scrollHeight > part.clientHeight")
+    values.focus()
+    tab.page.keyboard.press("End")
+    until(lambda: (last.bounding_box() or {"y": height})["y"] < height - 40, what="the last column's values")
 
 
 def test_a_quiet_table_is_live_without_a_figure(tab: Tab, server: bs.Server) -> None:

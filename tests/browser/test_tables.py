@@ -131,6 +131,22 @@ def test_the_side_view_follows_its_cell(tab: Tab, server: bs.Server) -> None:
     tab.cell_says("row 900")
 
 
+def test_the_side_view_has_a_cell_that_is_out_of_view(tab: Tab, server: bs.Server) -> None:
+    table = server.append_table("t", SCHEMA)
+    table.append({"key": range(1000), "name": ["first" * 1000, *("later" for _ in range(999))]})
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.open(server, "t", column="name")
+    assert 999 in tab.agrees(table, ["name"]).rows  # the end is followed, and the active cell is in the first row
+    tab.page.get_by_role("button", name="Cell", exact=True).click()
+    tab.cell_says("first" * 1000)
+    panel = tab.page.get_by_role("complementary", name="Cell")
+    assert "Row 1 · string · out of view" in panel.inner_text()
+    panel.get_by_role("button", name="Copy").click()
+    until(lambda: tab.page.evaluate("navigator.clipboard.readText()") == "first" * 1000, what="the copy")
+    tab.go_to(500)
+    tab.cell_says("later")
+
+
 def test_columns_stay_as_the_user_has_them_after_a_lost_connection(tab: Tab, server: bs.Server) -> None:
     tab.may_lose_connections = True
     table = server.keyed_table("t", SCHEMA, key="key")

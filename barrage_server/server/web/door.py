@@ -192,6 +192,8 @@ class _PageFront(WebFront):
                 "This server does not know itself under this name. Use its address, or name it in web_hosts.",
             )
         if "?" in request.path:
+            # Without the query: a token in it must get into no log.
+            _REFUSALS.log(logger, logging.WARNING, "a request for the page with a query was refused")
             return text_response(HTTPStatus.BAD_REQUEST, "The page takes no query. A token is entered in the page.")
         return None
 

@@ -114,7 +114,7 @@ def _counts(figures: ServerStatistics, limits: Limits) -> list[list[Any]]:
         ["subscriptions", len(figures.subscriptions), limits.subscriptions],
         ["uploads", figures.uploads, limits.uploads],
         ["downloads", figures.downloads, limits.downloads],
-        ["pages", sum(entry.kind == "page" for entry in figures.streams), limits.pages],
+        ["pages over Flight", sum(entry.kind == "page" for entry in figures.streams), limits.pages],
         ["sessions", figures.sessions, limits.sessions],
         ["exports", figures.exports, limits.total_exports],
         ["results", len(figures.results), limits.total_results],

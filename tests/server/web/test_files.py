@@ -127,10 +127,14 @@ def test_nothing_else_is_there(server: bs.Server, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/?token=secret", "/static/page.js?v=1"])
-def test_a_query_is_refused_so_that_no_token_gets_into_one(server: bs.Server, path: str) -> None:
+def test_a_query_is_refused_so_that_no_token_gets_into_one(
+    server: bs.Server, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     status, _, body = get(server, path)
     assert status == 400
     assert b"secret" not in body
+    assert "with a query was refused" in caplog.text
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize(("host", "status"), [("evil.example", 421), ("tables.example.com:1", 200), ("localhost", 200)])

@@ -109,7 +109,7 @@ class TestFollowing:
             page.send(type="health", on=True)
             health = page.until("health")
             assert [row[0] for row in health["tables"]] == ["t"]
-            assert ["pages", 1, bs.Limits().pages] in health["counts"]
+            assert ["pages over Flight", 1, bs.Limits().pages] in health["counts"]
 
     def test_more_rows_than_a_message_holds_come(self, server: bs.Server, client: fl.FlightClient) -> None:
         table = server.append_table("wide", {f"c{number}": "string" for number in range(10)})

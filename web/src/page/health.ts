@@ -11,6 +11,8 @@ const NEAR = 0.8;
 /** Cycles behind from which a follower is marked, unless it rests. */
 const BEHIND = 100;
 
+/** Columns of text: to the left, as in the list of tables; numbers are to the right. */
+const TEXTS: ReadonlySet<string> = new Set(["Kind", "Stream", "User", "From", "The client is to", "Operation"]);
 /** Characters of a text that may be cut, and is shown whole in its title. */
 const LONG = 20;
 
@@ -100,9 +102,12 @@ class Section {
   private readonly body = make("tbody");
   private readonly nothing: HTMLElement;
   private readonly table: HTMLElement;
+  /** Of the cells, by column. */
+  private readonly classes: readonly string[];
 
   constructor(title: string, heads: readonly string[], nothing: string) {
-    const head = make("tr", {}, ...heads.map((text, n) => make("th", { text, class: n === 0 ? "" : "number", attributes: { scope: "col" } })));
+    this.classes = heads.map((text, n) => (n === 0 || TEXTS.has(text) ? "" : "number"));
+    const head = make("tr", {}, ...heads.map((text, n) => make("th", { text, class: this.classes[n] ?? "", attributes: { scope: "col" } })));
     this.nothing = make("p", { class: "muted", text: nothing });
     this.table = make("table", { class: "list" }, make("thead", {}, head), this.body);
     this.element = make("section", {}, make("h2", { text: title }), this.table, this.nothing);
@@ -119,15 +124,15 @@ class Section {
       const warning = cells.find((cell) => cell.warning !== undefined)?.warning;
       if (warning !== undefined) marked += 1;
       line.classList.toggle("warned", warning !== undefined);
-      cells.forEach((cell, place) => fillCell(line.cells[place] ?? newCell(line, place), cell));
+      cells.forEach((cell, place) => fillCell(line.cells[place] ?? newCell(line, this.classes[place] ?? ""), cell));
     });
     return marked;
   }
 }
 
-function newCell(line: HTMLTableRowElement, place: number): HTMLTableCellElement {
+function newCell(line: HTMLTableRowElement, name: string): HTMLTableCellElement {
   const cell = line.insertCell();
-  if (place > 0) cell.className = "number";
+  cell.className = name;
   return cell;
 }
 

@@ -4,6 +4,7 @@ import { cellText, isCut, plainText } from "../cells/text.ts";
 import type { Column, Value } from "../cells/column.ts";
 import { beginning } from "../cells/visible.ts";
 import { shownName } from "../grid/names.ts";
+import type { Fetched } from "../window/fetched.ts";
 import { button, make, setText } from "./dom.ts";
 import { count, counted } from "./words.ts";
 
@@ -14,6 +15,7 @@ const REST_MS = 150;
 
 export interface CellSource {
   cell(row: number, column: number): Promise<string | null>;
+  snapshot(columns: readonly number[], first: number, count: number): Promise<Fetched>;
 }
 
 export class CellPanel {
@@ -42,9 +44,11 @@ export class CellPanel {
     });
   }
 
-  /** Shows a cell; what the server has cut is asked for once the cell has been active for a moment. */
+  /**
+   * Shows a cell. What the server has cut is asked for once the cell has been active for a moment; so is the cell itself
+   * where its row or column is out of view (`value`: undefined).
+   */
   show(source: CellSource, row: number, number: number, column: Column, value: Value | undefined): void {
-    const cut = value !== undefined && isCut(column, value);
     const state = `${row} ${number} ${typeof value} ${String(value)}`;
     if (state === this.shown) return;
     this.shown = state;
@@ -52,34 +56,67 @@ export class CellPanel {
     const request = ++this.asked;
     setText(this.title, shownName(column.name));
     const place = `Row ${count(row + 1)} \u00b7 ${shownName(column.type)}`;
-    setText(this.about, place);
-    this.text.classList.toggle("void", value === null || value === undefined);
     if (value === undefined) {
-      this.fill("", "Not here yet");
-      return;
+      setText(this.about, place);
+      this.void("Not here yet");
+      this.timer = window.setTimeout(() => this.fetch(source, row, number, column, place, request), REST_MS);
+    } else if (this.paint(column, place, value)) {
+      this.timer = window.setTimeout(() => this.complete(source, row, number, place, request), REST_MS);
     }
+  }
+
+  /** Reads a cell that is out of view, once. */
+  private fetch(source: CellSource, row: number, number: number, column: Column, place: string, request: number): void {
+    source.snapshot([number], row, 1).then(
+      ({ rows }) => {
+        if (request !== this.asked) return;
+        const value = rows[0]?.[0];
+        const read = `${place} \u00b7 out of view, as it was when you asked`;
+        if (value === undefined) this.void("There is no such row any more.");
+        else if (this.paint(column, read, value)) this.complete(source, row, number, read, request);
+      },
+      (error: unknown) => {
+        if (request === this.asked) this.void(error instanceof Error ? error.message : String(error));
+      },
+    );
+  }
+
+  /** Shows a cell, or its beginning; whether there is more of it. */
+  private paint(column: Column, place: string, value: Value): boolean {
+    const cut = isCut(column, value);
+    setText(this.about, cut ? `${place} \u00b7 the beginning; the rest is on its way` : place);
+    this.text.classList.toggle("void", value === null);
     this.fill(plainText(column, value), lines(column, value));
-    if (!cut) return;
-    setText(this.about, `${place} \u00b7 the beginning; the rest is on its way`);
-    this.timer = window.setTimeout(() => {
-      source.cell(row, number).then(
-        (text) => {
-          if (request !== this.asked) return;
-          const whole = text ?? "";
-          const part = whole.length > MOST_SHOWN ? beginning(whole, MOST_SHOWN) : whole;
-          const more = part === whole ? "" : ` \u00b7 the first ${count(MOST_SHOWN)} are shown`;
-          setText(this.about, `${place} \u00b7 ${counted(characters(whole), "character")}${more}`);
-          this.fill(whole, linesOfText(part));
-        },
-        (error: unknown) => {
-          if (request === this.asked) setText(this.about, `${place} \u00b7 the beginning. ${error instanceof Error ? error.message : String(error)}`);
-        },
-      );
-    }, REST_MS);
+    return cut;
+  }
+
+  /** Asks for the whole of a cell of which the beginning is shown. */
+  private complete(source: CellSource, row: number, number: number, place: string, request: number): void {
+    source.cell(row, number).then(
+      (text) => {
+        if (request !== this.asked) return;
+        const whole = text ?? "";
+        const part = whole.length > MOST_SHOWN ? beginning(whole, MOST_SHOWN) : whole;
+        const more = part === whole ? "" : ` \u00b7 the first ${count(MOST_SHOWN)} are shown`;
+        setText(this.about, `${place} \u00b7 ${counted(characters(whole), "character")}${more}`);
+        this.fill(whole, linesOfText(part));
+      },
+      (error: unknown) => {
+        if (request === this.asked) setText(this.about, `${place} \u00b7 the beginning. ${error instanceof Error ? error.message : String(error)}`);
+      },
+    );
+  }
+
+  /** Says why there is no cell, and lets nothing be copied. */
+  private void(text: string): void {
+    this.text.classList.add("void");
+    this.fill("", text);
+    this.copies.disabled = true;
   }
 
   private fill(whole: string, shown: string): void {
     this.whole = whole;
+    this.copies.disabled = false;
     setText(this.text, shown);
   }
 }

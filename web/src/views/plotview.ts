@@ -94,7 +94,8 @@ export class PlotView {
         make("th", { text: "Least", attributes: { scope: "col" } }), make("th", { text: "Greatest", attributes: { scope: "col" } }))), this.readout);
     this.element = make(page.landmark, { class: "table plot", attributes: about },
       make("div", { class: "toolbar" }, make("h1", { text: name, title: name }), make("span", { class: "badge", text: "plot" }), tools),
-      make("div", { class: "plot-space" }, this.host, this.cover), table_,
+      make("div", { class: "plot-space" }, this.host, this.cover),
+      make("div", { class: "plot-readout", attributes: { tabindex: "0", role: "group", "aria-label": "Values of the plot" } }, table_),
       make("div", { class: "line-below" }, this.note, make("span", { class: "space" }), this.behind));
     place.append(this.element);
     this.x.addEventListener("change", () => this.change({ ...this.spec, x: this.x.value, range: { kind: "all" } }));
