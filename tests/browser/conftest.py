@@ -59,8 +59,10 @@ def context(browser: Browser, context_options: dict[str, Any]) -> Iterator[Brows
 
 
 @pytest.fixture
-def tab(context: BrowserContext) -> Iterator[Tab]:
+def tab(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Tab]:
     """A tab in which nothing may fail: no error on the console, no report of the policy, no rejection, no dialogue."""
+    if "server" in request.fixturenames:
+        request.getfixturevalue("server")  # so that it ends after the tab, which would miss it
     with context.new_page() as page:
         made = watched(Tab(page))
         yield made

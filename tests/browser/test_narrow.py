@@ -50,10 +50,14 @@ def test_a_plot_of_eight_columns_leaves_room_for_its_picture(
     sizes = tab.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
     assert sizes == [width, height]
     values = tab.page.get_by_role("group", name="Values of the plot")
-    assert values.evaluate("part => part.scrollHeight > part.clientHeight")
+    until(lambda: values.evaluate("part => part.scrollHeight > part.clientHeight"), what="more values than have room")
     values.focus()
-    tab.page.keyboard.press("End")
-    until(lambda: (last.bounding_box() or {"y": height})["y"] < height - 40, what="the last column's values")
+
+    def is_last_shown() -> bool:
+        tab.page.keyboard.press("End")  # again, until the lines below the plot have their texts and their height
+        return bool((last.bounding_box() or {"y": height})["y"] < height - 40)
+
+    until(is_last_shown, what="the last column's values")
 
 
 def test_a_quiet_table_is_live_without_a_figure(tab: Tab, server: bs.Server) -> None:
