@@ -41,8 +41,8 @@ def is_kept_by_parquet(data_type: pa.DataType) -> bool:
     return all(is_kept_by_parquet(child.type) for child in children)
 
 
-def _repeats(data_type: pa.DataType) -> bool:
-    """Whether a file has values of the type in a dictionary for each row group.
+def _has_dictionary(data_type: pa.DataType) -> bool:
+    """Whether a row group has a dictionary of the values of a column of the type.
 
     Of numbers that hardly repeat, one takes twice the time to write and a third more bytes. It takes three times the
     memory, too, which mimalloc keeps.
@@ -145,8 +145,8 @@ class _Writers:
         if name.endswith(_PARQUET):
             import pyarrow.parquet as pq  # not before there is a checkpoint: it takes a while
 
-            repeated = [field.name for field in schema if _repeats(field.type)]
-            writer = pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True, use_dictionary=repeated)
+            encoded = [field.name for field in schema if _has_dictionary(field.type)]
+            writer = pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True, use_dictionary=encoded)
         else:
             writer = pa.ipc.new_file(pa.PythonFile(sink, mode="w"), schema)
         self._open[name] = (writer, sink, file)

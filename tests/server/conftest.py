@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -53,3 +54,9 @@ def quotes(server: Server) -> KeyedTable:
     table = server.keyed_table("quotes", SCHEMA, key=["sym"])
     table.upsert({"sym": ["A", "B"], "price": [1.0, 2.0]})
     return table
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data directory, which is not there yet."""
+    return tmp_path / "data"

@@ -1,0 +1,189 @@
+"""A data directory that is damaged, mixed up or incomplete stops the start, with the place; a torn end is cut off."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import xxhash
+
+import barrage_server as bs
+from barrage_server.cli.data_directory import check_directory, repair_directory
+from barrage_server.engine import UpdateGraph
+from barrage_server.errors import JournalError
+from barrage_server.journal.files import OsDirectory
+from barrage_server.journal.recovery import read_identity, recover
+from tests.server.durable import SCHEMA, durability_of, rows
+
+
+def test_damage_stops_the_start_and_names_the_place(folder: Path) -> None:
+    with bs.Server(data_dir=folder) as server:
+        table = server.append_table("t", SCHEMA)
+        for number in range(10):
+            table.append(rows(number))
+    segment = next((folder / "journal").glob("*.log"))
+    with bs.Server(data_dir=folder) as server:
+        server.table("t").append(rows(10))  # type: ignore[attr-defined]  # in a later segment
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    with pytest.raises(JournalError, match=rf"damaged in {segment.name} at byte [\d,]+"):
+        bs.Server(data_dir=folder)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "*.parquet", "*.arrow"])
+def test_a_changed_bit_anywhere_in_a_checkpoint_stops_the_start(folder: Path, name: str) -> None:
+    """Neither Parquet nor Arrow notices a change of a value."""
+    schema = pa.schema([("key", pa.int64()), ("when", pa.timestamp("s"))])
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("t", schema).append({"key": list(range(1000)), "when": list(range(1000))})
+        durability_of(server).save()
+    (path,) = (folder / "state").glob(f"*/{name}")
+    whole = path.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        content = bytearray(whole)
+        content[place] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(JournalError, match=r"checkpoint.* is damaged: the checksum of"):
+            bs.Server(data_dir=folder)
+    path.write_bytes(whole)
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").size == 1000
+
+
+def saved(folder: Path, key: int) -> str:
+    """Make a data directory with a checkpoint; its identity."""
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("t", SCHEMA).append(rows(key))
+        durability = durability_of(server)
+        durability.save()
+        return durability.identity
+
+
+@pytest.mark.parametrize("part", ["state", "journal", "barrage.json"])
+def test_a_part_of_another_data_directory_stops_the_start_and_both_are_named(tmp_path: Path, part: str) -> None:
+    """Both have the same tables and the same steps."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    own, other = saved(here, 1), saved(there, 2)
+    source, target = there / part, here / part
+    if source.is_dir():
+        shutil.rmtree(target)
+        shutil.copytree(source, target)
+    else:
+        shutil.copy(source, target)
+    with pytest.raises(JournalError, match="belongs to") as caught:
+        bs.Server(data_dir=here)
+    if part == "barrage.json":
+        own, other = other, own
+    assert own in str(caught.value)
+    assert other in str(caught.value)
+
+
+@pytest.mark.parametrize("entry", [{}, {"publisher": "p", "batch": "x"}, {"publisher": "p", "batch": 1, "earlier": 5}])
+def test_a_checkpoint_with_a_committed_batch_that_makes_no_sense_stops_the_start(
+    folder: Path, entry: dict[str, Any]
+) -> None:
+    saved(folder, 1)
+    (manifest,) = (folder / "state").glob("*/manifest.json")
+    found = json.loads(manifest.read_bytes().partition(b"\n")[2])
+    found["ledger"] = [{"table": found["tables"][0]["id"], "entry": entry}]
+    text = json.dumps(found).encode()
+    manifest.write_bytes(xxhash.xxh3_64_hexdigest(text).encode() + b"\n" + text)
+    for _ in range(2):  # the directory is free again
+        with pytest.raises(JournalError, match="cannot be served"):
+            bs.Server(data_dir=folder)
+
+
+def test_a_checkpoint_under_another_number_stops_the_start(folder: Path) -> None:
+    saved(folder, 1)
+    (checkpoint,) = (folder / "state").iterdir()
+    for number in (1, 1000):
+        moved = checkpoint.rename(checkpoint.with_name(f"{number:020d}"))
+        with pytest.raises(JournalError, match=f"{moved.name} was written as {checkpoint.name}"):
+            bs.Server(data_dir=folder)
+        checkpoint = moved.rename(checkpoint)
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").size == 1
+
+
+@pytest.mark.parametrize("saves", [True, False])
+@pytest.mark.parametrize("lost", ["state", "journal", "journal/*"])
+def test_a_lost_part_of_a_data_directory_stops_the_start(folder: Path, lost: str, saves: bool) -> None:
+    """Checkpoint and journal say which record the other one begins with, and a start stays refused."""
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        if saves:
+            durability_of(server).save()
+            table.append(rows(2))
+    for path in folder.glob(lost):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if lost == "state" and not saves:
+        with bs.Server(data_dir=folder) as server:
+            assert server.table("t").size == 1
+        return
+    for _ in range(2):
+        with pytest.raises(JournalError, match=r"[Rr]ecord \d+ of the journal.* backup"):
+            bs.Server(data_dir=folder)
+        with pytest.raises(JournalError):
+            check_directory(folder)
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_start_that_ends_before_its_first_record_is_no_loss(folder: Path, saves: bool) -> None:
+    """Of a segment that was begun, a crash may leave the name alone, and starts may end there again and again."""
+    with bs.Server(data_dir=folder) as server:
+        if saves:
+            server.append_table("t", SCHEMA).append(rows(1))
+            durability_of(server).save()
+    segment = max((folder / "journal").glob("*.log"))
+    for left in (b"", b"torn", b""):
+        segment.write_bytes(left)
+        check_directory(folder)
+        root = OsDirectory(folder)
+        identity = read_identity(root)
+        assert identity is not None
+        recover(root, identity, UpdateGraph())  # a start that ends before it writes
+        assert segment.read_bytes() == b""
+        with bs.Server(data_dir=folder) as server:
+            assert [table.name for table in server.tables()] == (["t"] if saves else [])
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_segment_that_is_cut_at_its_first_byte_is_begun_anew(folder: Path, saves: bool) -> None:
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        table = server.append_table("t", SCHEMA)
+        if saves:
+            durability_of(server).save()
+        table.append(rows(1))
+        table.append(rows(2))
+    segment = max((folder / "journal").glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    content[3] ^= 1
+    segment.write_bytes(content)
+    with pytest.raises(JournalError, match=rf"damaged in {segment.name} at byte 0"):
+        bs.Server(data_dir=folder)
+    repair_directory(folder, yes=True)
+    for number in range(2):
+        with bs.Server(data_dir=folder) as server:
+            assert [table.name for table in server.tables()] == (["t"] if saves else ["again"][:number])
+            if not saves:
+                server.create_table("again", SCHEMA)
+
+
+def test_a_torn_end_is_cut_off(folder: Path) -> None:
+    with bs.Server(data_dir=folder, fsync="os") as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        table.append(rows(2))
+    segment = max((folder / "journal").glob("*.log"))
+    segment.write_bytes(segment.read_bytes()[:-20])
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1]
+        server.table("t").append(rows(3))  # type: ignore[attr-defined]
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1, 3]
