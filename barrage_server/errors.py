@@ -209,9 +209,19 @@ class DependencyError(BarrageError):
 
 
 class InternalError(BarrageError):
-    """A fault of this software, with an id of the server's log in its text."""
+    """A fault of this software, or of a user's function.
+
+    Args:
+        text: what went wrong.
+        error_id: the id of the log record that has the details, which the text then names. Empty if there is none yet.
+
+    """
 
     code = "INTERNAL"
+
+    def __init__(self, text: str = "", error_id: str = "") -> None:
+        super().__init__(f"{text} The server's log has the details under the id {error_id}." if error_id else text)
+        self.error_id = error_id
 
 
 class TableFailedError(InternalError):

@@ -193,7 +193,7 @@ class Kept(logging.Handler):
 
 
 @pytest.fixture
-def kept() -> Iterator[Kept]:
+def kept(whole_log: None) -> Iterator[Kept]:
     handler, logger = Kept(), logging.getLogger("barrage_server")
     level = logger.level
     logger.addHandler(handler)

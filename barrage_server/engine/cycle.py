@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -136,7 +137,8 @@ class Cycle:
         for parent in table.parents:
             # a source that has failed keeps its last version, which is whole, and its other rows
             if parent.failure is not None and parent.height:
-                self._fail(table, InternalError(f"Table '{parent.name}', which it follows, failed."))
+                reason = InternalError(f"Table '{parent.name}', which it follows, failed.")
+                self._fail(table, reason, parent.failure_id)
                 return
             if parent.peek() is not parent.version:
                 inputs[parent] = self.updates.get(parent) or TableUpdate.empty(len(parent.schema))
@@ -162,7 +164,8 @@ class Cycle:
         names = " and ".join(f"'{table.name}'" for table in lost)
         error = TableFailedError(
             f"A cycle failed in table {names}, which is closed for writing ({told(lost[0].failure)}). Drop and "
-            f"create it again. Other tables that were written in the same cycle have their rows."
+            f"create it again. Other tables that were written in the same cycle have their rows.",
+            lost[0].failure_id,
         )
         error.__cause__ = lost[0].failure
         return error
@@ -178,18 +181,32 @@ class Cycle:
             elif table.repoint():
                 self.repointed.append(table)
         except Exception as error:  # a fault of one table must not affect another
-            about = {"table": table.name, "step": self.step}
-            logger.exception("table %s failed in cycle %d", table.name, self.step, extra=about)
             self._fail(table, error)
         except BaseException as error:  # an interrupt of the program: it is raised again after the cycle
             self.interrupt = error
             self._fail(table, error)
 
-    def _fail(self, table: Table, error: BaseException) -> None:
+    def _fail(self, table: Table, error: BaseException, error_id: str = "") -> None:
         # Cells may be half written. Readers do not see them, because of the undo records; later writes must not happen.
-        table.fail(error)
+        table.fail(error, error_id or log_failure(table, self.step, error))
         self.updates.pop(table, None)
         self.failed.append(table)
+
+
+def log_failure(table: Table, step: int, error: BaseException) -> str:
+    """Log that ``error`` stopped ``table`` in the cycle ``step``: a fault with its traceback, another error as a text.
+
+    Returns:
+        The id of the record, which the public errors about the table name.
+    """
+    error_id = secrets.token_hex(8)
+    about = {"table": table.name, "step": step}
+    text = "table %s failed in cycle %d, error id %s"
+    if isinstance(error, BarrageError) and not isinstance(error, InternalError):
+        logger.warning(f"{text}: %s", table.name, step, error_id, error, extra=about)
+    else:
+        logger.error(text, table.name, step, error_id, exc_info=error, extra=about)
+    return error_id
 
 
 def told(error: BaseException | None) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server.engine.cycle import Commit, Operations, told
+from barrage_server.engine.cycle import Commit, Operations, log_failure, told
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.engine.cycle_runner import CycleRunner
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
@@ -303,16 +303,17 @@ class UpdateGraph:
         """Fail ``table`` with ``error``, and its descendants because of it."""
         with self._alone():
             failed: dict[DerivedTable, None] = {}
+            error_id = log_failure(table, self.step, error)
             below = [table]
             while below:
                 one = below.pop()
                 if one.failure is None:
                     reason = f"Table '{table.name}', which it follows, failed ({told(error)})."
-                    one.fail(error if one is table else InternalError(reason))
+                    one.fail(error if one is table else InternalError(reason), error_id)
                     failed[one] = None
                 below.extend(one.children)
                 for source in one.owned:
-                    source.fail(error)
+                    source.fail(error, error_id)
                 for parent in one.parents:
                     parent.children.discard(one)
             self._runner.listeners.failed(list(failed))

@@ -113,7 +113,8 @@ class RestrictedTable(DerivedTable):
         """Raise the error of the other table, or TableFailedError for a condition's."""
         self.source.check_usable()
         if self.failure is not None:
-            raise TableFailedError(f"The rows of table '{self.name}' cannot be shown any more. Subscribe again.")
+            reason = f"The rows of table '{self.name}' cannot be shown any more. Subscribe again."
+            raise TableFailedError(reason, self.failure_id)
 
 
 def restrict(table: Table, restriction: Restriction) -> RestrictedTable:

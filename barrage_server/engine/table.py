@@ -86,6 +86,8 @@ class Table(Operable["Table"]):
         self._listeners = Callbacks[TableListener]()
         self.children: WeakList[DerivedTable] = WeakList()  # that the graph has attached
         self._failure: BaseException | None = None
+        self.failure_id = ""
+        """The id of the log record about :attr:`failure`."""
         self._retired = ""
         self._version = self._make_version(graph.step, TableUpdate.empty(len(schema)))
         self._next_version: TableVersion | None = None
@@ -289,9 +291,14 @@ class Table(Operable["Table"]):
         """The error that stopped this table in a cycle; ``None`` if it has not failed."""
         return self._failure
 
-    def fail(self, error: BaseException) -> None:
-        """Refuse all further changes, after an error in the middle of a cycle."""
-        self._failure = error
+    def fail(self, error: BaseException, error_id: str) -> None:
+        """Refuse all further changes, after an error in the middle of a cycle.
+
+        Args:
+            error: the error.
+            error_id: the id of the log record about it.
+        """
+        self._failure, self.failure_id = error, error_id
         self._next_version = None
 
     def retire(self, reason: str) -> None:
@@ -310,7 +317,8 @@ class Table(Operable["Table"]):
         if self._failure is not None:
             raise TableFailedError(
                 f"Table '{self.name}' does not change any more since {self.operation} failed in a cycle "
-                f"({told(self._failure)}). Drop and create it again."
+                f"({told(self._failure)}). Drop and create it again.",
+                self.failure_id,
             )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -23,7 +23,7 @@ from barrage_server.server.exchange_stream import ExchangeStream
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
-from barrage_server.server.translate import identified, safe_error
+from barrage_server.server.translate import safe_error
 from barrage_server.subscription.feed import Message
 
 __all__ = ["BundledExchange"]
@@ -216,8 +216,7 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
 
     def end(self, error: BarrageError) -> None:
         """Send the client the reason of the end of its stream."""
-        with about(self.facts):
-            self.on_loop(self.settle, identified(error))
+        self.on_loop(self.settle, error)
 
     def on_loop(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         """Call ``function(*arguments)`` on the event loop soon, unless it is closed."""

@@ -27,7 +27,7 @@ from barrage_server.server.exchange_stream import ExchangeStream
 from barrage_server.server.plans import computed_table
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
-from barrage_server.server.translate import identified, safe_error
+from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import LengthMode
@@ -207,6 +207,5 @@ class Exchange(ExchangeStream):
         The watchdog cuts the connection of a client that does not hang up then.
         """
         if self._ending is None:
-            with about(self.facts):
-                self._ending = identified(error)
+            self._ending = error
         self.server_state.dispatcher.wake(self.scheduled)

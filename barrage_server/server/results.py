@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -28,8 +27,6 @@ from barrage_server.server.private_tables import PrivateTables
 from barrage_server.server.statistics import ResultStatistics
 
 __all__ = ["Results"]
-
-logger = logging.getLogger("barrage_server.server")
 
 _MOST_TIME_TABLES: Final = 500
 _LEAST_PERIOD: Final = 100_000
@@ -272,7 +269,6 @@ class Results:
                     f"It took {_mib(nbytes)} of memory, and tables computed for clients may take "
                     f"{of}{_mib(most)} ({name})."
                 )
-                logger.warning("table %s failed: %s", table.name, refusal, extra={"table": table.name})
                 table.graph.fail(table, LimitError(refusal))
                 total -= nbytes
         self._rests_until = now + _REST_SHARE * (time.thread_time() - began)

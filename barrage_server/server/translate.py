@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from barrage_server.errors import AuthenticationError, BarrageError, InternalError, TableFailedError
+from barrage_server.errors import AuthenticationError, BarrageError, InternalError
 from barrage_server.flight.errors import to_flight
 from barrage_server.log import CallFacts, Throttle, about, call_facts, serving_call
 
-__all__ = ["UNKNOWN_PEER", "boundary", "error_counts", "guarded", "identified", "safe_error"]
+__all__ = ["UNKNOWN_PEER", "boundary", "error_counts", "guarded", "safe_error"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -40,7 +40,7 @@ def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     """The error for the client: a BarrageError unchanged, a fault as an id.
 
     A fault is any other exception, or an :class:`InternalError`, as of a user's function. The log has its traceback
-    under the id. The traceback of a failed table was logged by its cycle, once for all subscribers.
+    under the id. That of a failed table has an id already: its cycle logged it, once for all subscribers.
 
     The returned error has no traceback: its frames would keep the objects of the call alive until the next garbage
     collection, which an idle process may never run.
@@ -54,35 +54,15 @@ def _safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     if isinstance(error, AuthenticationError):
         _LOG_INS.log(logger, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
         return error
-    error_id = _error_id()
-    if isinstance(error, BarrageError):
-        error = identified(error, error_id)
-    if isinstance(error, BarrageError) and (not isinstance(error, InternalError) or error_id in str(error)):
+    if isinstance(error, BarrageError) and (not isinstance(error, InternalError) or error.error_id):
         throttle = _LOG_INS if call_facts().get("principal") is None else _REFUSALS
         throttle.log(logger, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
         return error
+    error_id = call_facts().get("request_id") or secrets.token_hex(8)
     logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error, extra={"request_id": error_id})
     if isinstance(error, InternalError):
-        return InternalError(_with_id(error, error_id))
-    return InternalError(f"The server failed in {doing}. {_where(error_id)}")
-
-
-def identified(error: BarrageError, error_id: str = "") -> BarrageError:
-    """The error, with an id if it tells of a failed table: by default the call's id."""
-    return type(error)(_with_id(error, error_id or _error_id())) if isinstance(error, TableFailedError) else error
-
-
-def _error_id() -> str:
-    return call_facts().get("request_id") or secrets.token_hex(8)
-
-
-def _with_id(error: BarrageError, error_id: str) -> str:
-    """The text of ``error`` with the id, which is added only once."""
-    return str(error) if error_id in str(error) else f"{error} {_where(error_id)}"
-
-
-def _where(error_id: str) -> str:
-    return f"The server's log has the details under the id {error_id}."
+        return type(error)(str(error), error_id)
+    return InternalError(f"The server failed in {doing}.", error_id)
 
 
 def _public_class(error: BaseException) -> str:

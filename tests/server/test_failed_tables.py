@@ -71,9 +71,13 @@ class TestUsersFunctions:
             until(lambda: stopped.ended)
         assert "secret" not in str(stopped.error)
         (error_id,) = re.findall(r"under the id ([0-9a-f]+)\.", str(stopped.error))
-        assert any(error_id in record.getMessage() and "made" in record.getMessage() for record in caplog.records)
-        failed = [record for record in caplog.records if record.exc_info and "table made failed" in record.getMessage()]
-        assert len(failed) == 1
+        (failed,) = [
+            record for record in caplog.records if record.exc_info and "table made failed" in record.getMessage()
+        ]
+        assert error_id in failed.getMessage()
+        with Follower(client, "made") as late:
+            until(lambda: late.ended)
+        assert re.findall(r"under the id ([0-9a-f]+)\.", str(late.error)) == [error_id], "all are told one id"
 
 
 def _raises(*_: object) -> pa.Array:
