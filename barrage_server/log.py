@@ -96,6 +96,10 @@ class Throttle:
         self._at = clock()
         self._held_back = 0
 
+    def renewed(self) -> Throttle:
+        """A throttle with the same limit that has admitted nothing."""
+        return Throttle(self._burst, self._per_second, self._clock)
+
     def admit(self) -> int | None:
         """Ask for one more message.
 

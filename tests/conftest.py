@@ -28,8 +28,7 @@ def whole_log(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("barrage_server."):
             for attribute, value in list(vars(module).items()):
                 if isinstance(value, Throttle):
-                    fresh = Throttle(value._burst, value._per_second, value._clock)
-                    monkeypatch.setattr(module, attribute, fresh)
+                    monkeypatch.setattr(module, attribute, value.renewed())
 
 
 @pytest.fixture
