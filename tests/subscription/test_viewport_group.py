@@ -87,7 +87,7 @@ def test_a_row_that_changes_in_several_columns_is_named_once(dialect: Dialect, m
         named[first] += 1
         return encode_range(first, last)
 
-    monkeypatch.setattr("barrage_server.subscription.viewport_group.encode_range", counting)
+    monkeypatch.setattr("barrage_server.subscription.viewport_change.encode_range", counting)
     rows = {first: first + (first // VIEW) % 3 for first in range(0, ROWS, 2 * VIEW)}
     changed = sorted({*range(0, ROWS, VIEW), *rows.values()})
     stand.table.upsert(

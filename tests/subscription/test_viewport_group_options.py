@@ -73,6 +73,8 @@ def sent(subscription: Subscription, now: float, form: Form) -> tuple[list[Sent]
         ], kinds
     if form is Form.PAGE:
         frames = [frame for message in messages for frame in message.encapsulated()]
+        again = [frame for message in messages for frame in message.encapsulated()]
+        assert frames == again, "what has been taken is made anew"
         batches = [pa.ipc.read_record_batch(data, subscription.wire_schema) for _, data in frames]
         words = [None if word is None else wrap(BarrageMessageType.BarrageUpdateMetadata, word) for word, _ in frames]
         return [(batch.columns, batch.num_rows, word) for batch, word in zip(batches, words, strict=True)], kinds
