@@ -24,6 +24,8 @@ __all__ = ["page_crowd"]
 
 _UPDATE: Final = 1
 """The kind of a binary frame that begins an update."""
+_PAINTED: Final = 2
+"""Updates that the page acknowledges together, as they come more slowly than a round trip takes."""
 
 
 def page_crowd(
@@ -68,7 +70,7 @@ class _Page:
         async with connect(self._uri, subprotocols=protocols, max_size=None, compression=None) as socket:
             for message in self._said:
                 await socket.send(json.dumps(message))
-            painted = json.dumps({"type": "ack", "stream": 1, "updates": 1})
+            painted = json.dumps({"type": "ack", "stream": 1, "updates": _PAINTED})
             async for frame in socket:
                 if isinstance(frame, str):
                     if error := json.loads(frame).get("error"):
@@ -76,4 +78,5 @@ class _Page:
                 elif struct.unpack_from("<IB", frame)[1] == _UPDATE:
                     self.times.append(time.time())
                     self.nbytes += len(frame)
-                    await socket.send(painted)
+                    if not len(self.times) % _PAINTED:
+                        await socket.send(painted)

@@ -215,6 +215,29 @@ test("one move is under way, and the newest waits", () => {
   assert.deepEqual(world.socket.taken(), [], "nothing waits any more");
 });
 
+test("updates that come more slowly than a round trip are acknowledged two together", () => {
+  const world = new World();
+  world.socket.onopen?.();
+  world.socket.say(WELCOME);
+  world.clock.pass(40);
+  world.socket.say({ type: "pong", n: 1 });
+  const view = world.open();
+  world.opened(1);
+  world.answer(1);
+  view.painted();
+  world.socket.taken();
+  const acknowledged = (gaps: readonly number[]): readonly unknown[] =>
+    gaps.map((gap) => {
+      world.clock.pass(gap);
+      world.socket.frame(updateFrame(1, { size: 10 }, [[], [], []]));
+      view.painted();
+      view.painted();
+      return world.socket.taken().map((message) => message["updates"]);
+    });
+  assert.deepEqual(acknowledged([100, 100, 100, 100]), [[2], [], [2], []]);
+  assert.deepEqual(acknowledged([80, 80, 80]), [[2], [1], [1]], "the server may have the third one by then");
+});
+
 test("lag is age, half a round trip, and the time until the paint", () => {
   const world = new World();
   world.socket.onopen?.();

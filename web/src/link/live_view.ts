@@ -9,6 +9,9 @@ import { Stream } from "./stream.ts";
 import { QUIET_MS } from "./view.ts";
 import type { OpenView, Target, View, ViewListener } from "./view.ts";
 
+/** Milliseconds in which two updates are painted, at the most. */
+const PAINTING_MS = 50;
+
 /** What a view needs of the link. */
 export interface ViewHost {
   readonly limits: Limits;
@@ -42,6 +45,7 @@ export class LiveView implements OpenView {
   private isServerPaused = false; // it makes nothing then, not even the answer to a move
   private isClosed = false;
   private unpainted = 0;
+  private gap = 0; // ms between the last two updates
   private newest: { readonly delay: number | undefined; readonly arrived: number } | undefined;
   private paintedAt: number | undefined;
 
@@ -121,7 +125,7 @@ export class LiveView implements OpenView {
 
   painted(): void {
     this.paintedAt ??= this.host.now();
-    if (this.unpainted === 0 || this.stream === undefined) return;
+    if (this.unpainted === 0 || this.stream === undefined || this.mayWait()) return;
     this.host.send({ type: "ack", stream: this.stream.number, updates: this.unpainted });
     this.unpainted = 0;
   }
@@ -185,7 +189,9 @@ export class LiveView implements OpenView {
     this.unpainted += 1;
     const way = this.host.delay();
     const delay = applied.age === undefined || way === undefined ? undefined : applied.age + way;
-    this.newest = { delay, arrived: this.host.now() };
+    const arrived = this.host.now();
+    this.gap = arrived - (this.newest?.arrived ?? -Infinity);
+    this.newest = { delay, arrived };
     this.paintedAt = undefined;
     if (applied.isSnapshot) {
       this.isUnderWay = false;
@@ -212,6 +218,12 @@ export class LiveView implements OpenView {
     this.isUnderWay = false;
     this.unpainted = 0;
     this.listener();
+  }
+
+  /** Whether an update can be acknowledged with the next one, because the server has it before it makes a third. */
+  private mayWait(): boolean {
+    const way = this.host.delay();
+    return this.unpainted === 1 && way !== undefined && this.gap > 2 * way + PAINTING_MS;
   }
 
   /** Without a stream, what is asked for next is the newest request, whether it waited or not. */
