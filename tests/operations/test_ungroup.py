@@ -113,6 +113,18 @@ def test_only_what_changes_is_modified() -> None:
     watch.check_held()
 
 
+@given(st.lists(st.lists(st.sampled_from([0, 1, 7, 8]), min_size=6, max_size=6), min_size=2, max_size=6))
+def test_neighbours_with_as_many_items_as_their_bits_number(lengths: list[list[int]]) -> None:
+    """Eight items take all keys of a row: the next one is of the next row, and says nothing of this one."""
+    table = KeyedTable(UpdateGraph(), "t", {"k": "int64", "x": pa.list_(pa.int64())}, "k")
+    watch = Watch(table.ungroup())
+    for step, counts in enumerate(lengths):
+        lists = [[100 * step + item for item in range(count)] for count in counts]
+        table.upsert({"k": list(range(len(counts))), "x": lists})
+        assert plain_rows(watch.table) == [(key, item) for key, items in enumerate(lists) for item in items]
+    watch.check_held()
+
+
 def test_lists_of_every_kind() -> None:
     schema = pa.schema(
         [
