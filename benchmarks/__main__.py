@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.environments import FOLDER
 from benchmarks.figures import Results
 from benchmarks.machine import describe
+from benchmarks.operation_cases import CASES
 from benchmarks.report import as_markdown, as_table, failures
 from benchmarks.runner import run_one
 from benchmarks.works import WORKS
@@ -26,6 +27,7 @@ HERE: Final = Path(__file__).parent
 _QUICK_SECONDS_USUALLY: Final = 60.0
 _QUICK_SECONDS: Final = {"web": 300.0, "operations": 300.0}
 _LARGE_SECONDS: Final = 7200.0
+_ROWS: Final = {"web": ROWS, "operations": tuple(CASES)}
 
 
 def main(
@@ -33,7 +35,8 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Small tables and short times: some five minutes.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", help="Just to see that it works; without peers.")] = False,
     row: Annotated[
-        list[str] | None, typer.Option(help=f"Only this row of web: {', '.join(ROWS)}. May be repeated.")
+        list[str] | None,
+        typer.Option(help=f"Only this row of web ({', '.join(ROWS)}), or this operation. May be repeated."),
     ] = None,
     large: Annotated[
         bool, typer.Option("--large", help="With --only operations: tables of 10 million rows, too; 16 GB, an hour.")
@@ -51,11 +54,15 @@ def main(
     unknown = sorted(set(only or ()) - set(WORKS))
     if unknown:
         raise typer.BadParameter(f"there is no benchmark called {', '.join(unknown)}; there are {', '.join(WORKS)}")
-    no_rows = sorted(set(row or ()) - set(ROWS))
-    if no_rows:
-        raise typer.BadParameter(f"web has no row called {', '.join(no_rows)}; it has {', '.join(ROWS)}")
-    if row and only != ["web"]:
-        raise typer.BadParameter("only web has rows that run alone: add --only web (make bench ONLY=web)")
+    if row:
+        name = only[0] if only and len(only) == 1 else ""
+        if name not in _ROWS:
+            raise typer.BadParameter(
+                f"only {' and '.join(_ROWS)} have rows that run alone: add --only with one of them"
+            )
+        no_rows = sorted(set(row) - set(_ROWS[name]))
+        if no_rows:
+            raise typer.BadParameter(f"{name} has no row called {', '.join(no_rows)}; it has {', '.join(_ROWS[name])}")
     if large and only != ["operations"]:
         raise typer.BadParameter("only operations have a larger size: add --only operations")
     chosen = [LARGE] if large else row or ()

@@ -80,11 +80,11 @@ class Outcome:
 
     def after(self, before: Outcome, rows: Sequence[str]) -> Outcome:
         """What is known when some rows were measured after everything else, or once more."""
-        measured = {figure.work for figure in self.figures}
+        measured = {(figure.work, figure.what) for figure in self.figures}
         kept = [note for note in before.notes if not any(f", {row}: " in note for row in rows)]
         return replace(
             self,
-            figures=[figure for figure in before.figures if figure.work not in measured] + self.figures,
+            figures=[*(old for old in before.figures if (old.work, old.what) not in measured), *self.figures],
             notes=kept + self.notes,
             versions=before.versions | self.versions,
         )

@@ -106,11 +106,13 @@ def test_a_row_that_is_measured_alone_leaves_the_others() -> None:
     ("arguments", "text"),
     [
         (["--only", "web", "--row", "nope"], "web has no row called nope"),
-        (["--only", "doget", "--row", "jump"], "only web has rows"),
-        (["--row", "jump"], "only web has rows"),
+        (["--only", "operations", "--row", "jump"], "operations has no row called jump"),
+        (["--only", "doget", "--row", "jump"], "only web and operations have rows"),
+        (["--only", "web", "--only", "operations", "--row", "jump"], "only web and operations have rows"),
+        (["--row", "jump"], "only web and operations have rows"),
     ],
 )
-def test_rows_are_those_of_web(arguments: list[str], text: str, tmp_path: Path) -> None:
+def test_rows_are_those_of_one_benchmark(arguments: list[str], text: str, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(command.main)
     found = CliRunner().invoke(app, [*arguments, "--tiny", "--results", str(tmp_path / "results.json")])
