@@ -99,6 +99,16 @@ class Column(ABC):
             undo: where the old values go.
         """
 
+    def restore(self, rows: Rows, values: pa.Array) -> None:
+        """Write rows that no version has.
+
+        Args:
+            rows: the rows, not written before.
+            values: the values, of exactly the column's type, or with a dictionary of that type.
+        """
+        plain = values.cast(values.type.value_type) if isinstance(values, pa.DictionaryArray) else values
+        self.write(rows, plain, None)
+
     @abstractmethod
     def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
         """Overwrite the values that differ; returns for each row whether it did.

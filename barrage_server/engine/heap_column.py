@@ -109,6 +109,16 @@ class HeapColumn(Column):
         else:
             self._write_indexes(plan, self._append(values), undo)
 
+    def restore(self, rows: Rows, values: pa.Array) -> None:
+        """Write rows that no version has; see :meth:`Column.restore`. Each value of a dictionary is looked up once."""
+        if not (isinstance(values, pa.DictionaryArray) and values.type.value_type == self.type and self._is_interning):
+            super().restore(rows, values)
+            return
+        assert self._interner is not None
+        plan = ReadPlan.of(rows)
+        if plan.size:
+            self._write_indexes(plan, self._interner.append_encoded(values), None)
+
     def overwrite(self, rows: Rows, values: pa.Array, undo: Undo) -> None:
         """Overwrite the values, and release the old ones; see :meth:`Column.overwrite`."""
         plan = ReadPlan.of(rows)

@@ -65,13 +65,24 @@ class Interner:
         start = 0
         while start < len(values) and self.is_active:
             stop = start + (_STEP if self._seen else FIRST_STEP)
-            parts.append(self._append(values.slice(start, stop - start)))
+            part = values.slice(start, stop - start)
+            parts.append(self._append(part, len(part)))
             start = stop
         if start < len(values):
             parts.append(self._heap.append(values.slice(start)))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _append(self, values: pa.Array) -> IndexArray:
+    def append_encoded(self, values: pa.DictionaryArray) -> IndexArray:
+        """Store values that have a dictionary; returns their indexes as :meth:`append` does."""
+        known, places = values.dictionary, values.indices
+        if places.null_count:
+            places = places.fill_null(len(known))
+            known = pa.concat_arrays([known, pa.nulls(1, known.type)])
+        indexes: IndexArray = self._append(known, len(values))[places.to_numpy()]
+        return indexes
+
+    def _append(self, values: pa.Array, times: int) -> IndexArray:
+        """Store ``values``, which occur so many times in all."""
         if self.count <= max(_SCANNED, len(values)):
             indexes = self._scan(values)
         else:
@@ -82,7 +93,7 @@ class Interner:
             if new.any():
                 self._add(values.filter(pa.array(new)).unique())
                 indexes = self._look_up(keys)[encoded.indices.to_numpy()]
-        self._seen += len(values)
+        self._seen += times
         is_many = self.count > MAX_VALUES or self._heap.nbytes > MAX_BYTES
         if is_many or (self.count > _FEW_VALUES and 2 * self.count > self._seen):
             self.is_active = False

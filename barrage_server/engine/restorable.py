@@ -36,7 +36,8 @@ class RestorableTable(StoredTable):
         """Give a new, unwritten table the rows and row keys of an earlier one.
 
         Args:
-            content: the rows in key order, in parts: one array per column, of exactly its type.
+            content: the rows in key order, in parts: one array per column, of exactly its type. Values of columns that
+                are no keys may have a dictionary.
             rows: their row keys.
             next_key: the earlier table's :attr:`next_key`.
             step: the cycle that the content is the result of.
@@ -61,7 +62,7 @@ class RestorableTable(StoredTable):
 
     def _restore_rows(self, rows: RowSet, batch: Sequence[pa.Array]) -> None:
         for column, values in zip(self._store.columns, batch, strict=True):
-            column.write(rows, values, None)
+            column.restore(rows, values)
 
     @abstractmethod
     def _resume(self, rows: RowSet, next_key: int) -> None:

@@ -227,13 +227,17 @@ def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
 def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Array]]:
     """The rows of a table in a checkpoint, in parts, in key order.
 
+    Columns that are no keys may have dictionaries.
+
     Raises:
         JournalError: a file is missing or damaged.
     """
     first = saved.row_set.first_key if saved.row_set and saved.table.spec.kind in _GROWING else 0
+    spec = saved.table.spec  # only keyed tables keep equal values once
+    encoded = [name for name in saved.table.schema.names if name not in spec.key] if spec.key else []
     for piece in saved.pieces:
         skip = max(0, first - piece.first)
-        for batch in read_rows(folder, piece.stem, saved.table.schema, piece.checksums):
+        for batch in read_rows(folder, piece.stem, saved.table.schema, piece.checksums, encoded):
             count = len(batch[0])
             if skip < count:
                 yield [values.slice(skip) for values in batch] if skip else batch

@@ -5,7 +5,7 @@ Parquet through pyarrow preserves every type that :func:`is_kept_by_parquet` acc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -21,6 +21,10 @@ __all__ = ["is_kept_by_parquet", "read_rows", "write_rows"]
 
 GROUP_ROWS: Final = 1 << 16
 """Rows of a row group, which is also the number of rows read at a time."""
+_LENGTH_BYTES: Final = 4
+"""Bytes of the length of a text in a page without a dictionary."""
+_TEXTS: Final = frozenset({pa.string(), pa.binary()})
+"""Types of columns that may be read with dictionaries, which pyarrow returns with values of these types only."""
 _PARQUET: Final = ".parquet"
 _ARROW: Final = ".arrow"
 
@@ -171,7 +175,7 @@ class _Writers:
 
 
 def read_rows(
-    directory: Directory, stem: str, schema: pa.Schema, checksums: Mapping[str, str]
+    directory: Directory, stem: str, schema: pa.Schema, checksums: Mapping[str, str], encoded: Collection[str] = ()
 ) -> Iterator[list[pa.Array]]:
     """The rows that :func:`write_rows` wrote, in parts.
 
@@ -180,6 +184,7 @@ def read_rows(
         stem: the start of the names of the files.
         schema: columns, in order.
         checksums: the XXH3-64 of each file, by name.
+        encoded: columns that may be returned with dictionaries: those of few texts are.
 
     Raises:
         JournalError: a file is missing or damaged.
@@ -194,9 +199,8 @@ def read_rows(
                 raise JournalError(f"The checkpoint is damaged: the checksum of {name} differs. Restore a backup.")
             data = pa.py_buffer(content)
             if ending == _PARQUET:
-                import pyarrow.parquet as pq
-
-                rows: Iterator[pa.RecordBatch] = pq.ParquetFile(data).iter_batches(batch_size=GROUP_ROWS)
+                may_be = [number for number in numbers if schema.field(number).name in encoded]
+                rows: Iterator[pa.RecordBatch] = _parquet_rows(data, [n for n in may_be if stored[n] in _TEXTS])
             else:
                 reader = pa.ipc.open_file(data)
                 rows = (reader.get_batch(number) for number in range(reader.num_record_batches))
@@ -209,10 +213,36 @@ def read_rows(
                 if batch is None:
                     raise JournalError(f"The files of {stem} differ in their number of rows.")
                 for place, number in enumerate(numbers):
-                    found[number] = from_storage(batch.column(place), schema.field(number).type)
+                    values = batch.column(place)
+                    if not pat.is_dictionary(values.type) or pat.is_dictionary(stored[number]):
+                        values = from_storage(values, schema.field(number).type)
+                    found[number] = values
             yield found
     except (OSError, pa.ArrowException) as error:
         raise JournalError(f"The checkpoint's file {stem} cannot be read: {type(error).__name__}.") from error
+
+
+def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file; columns of few texts come with the dictionaries of their row groups.
+
+    Dictionaries of many texts are given up while they are written, and would have to be made here.
+    """
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(data)
+    encoded = []
+    if file.metadata.num_row_groups:
+        group = file.metadata.row_group(0)
+        chunks = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
+        encoded = [str(number) for number in may_be_encoded if _is_small(chunks[str(number)])]
+    if encoded:
+        file = pq.ParquetFile(data, metadata=file.metadata, read_dictionary=encoded)
+    return file.iter_batches(batch_size=GROUP_ROWS)  # type: ignore[no-any-return]
+
+
+def _is_small(chunk: Any) -> bool:
+    """Whether a column of texts takes less in a row group than their lengths alone would without a dictionary."""
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _LENGTH_BYTES * chunk.num_values)
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -166,3 +166,33 @@ def test_large_values_are_freed_with_their_last_row() -> None:
         column.collect(rows, undo)
         undo = undo.start_next()
         assert column.heap.nbytes < size + 10_000_000
+
+
+@pytest.mark.parametrize("data_type", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
+@pytest.mark.parametrize("distinct", [3, 500, 5000])
+def test_values_with_a_dictionary_are_restored(data_type: pa.DataType, distinct: int) -> None:
+    """Nulls, repeated and unused values of a dictionary, and so many values that interning ends."""
+    chance = np.random.default_rng(2)
+    column, plain = column_of(data_type), column_of(data_type)
+    first = 0
+    for part in range(3):
+        words = pa.array([*(f"word {part % 2} {number}" for number in range(distinct)), "word 0 0"]).cast(data_type)
+        places = pa.array(chance.integers(0, distinct + 1, 4000), mask=chance.random(4000) < 0.1)
+        values = pa.DictionaryArray.from_arrays(places, words)
+        rows = RowSet.from_range(first, first + 3999)
+        first += 4000
+        column.restore(rows, values)
+        plain.restore(rows, values.cast(data_type))
+    rows = RowSet.flat(first)
+    assert read(column, rows) == read(plain, rows)
+    assert column.counts_values == plain.counts_values == (distinct == 5000)
+    undo = Undo()
+    column.update(rows, words.take(pa.array(chance.integers(0, 3, rows.size))), undo)
+    assert set(read(column, rows)) == set(words.slice(0, 3).to_pylist())
+
+
+def test_columns_that_keep_no_equal_values_once_restore_dictionaries() -> None:
+    column = column_of(pa.string(), interns=False)
+    rows = RowSet.flat(3)
+    column.restore(rows, pa.array(["a", None, "a"]).dictionary_encode())
+    assert read(column, rows) == ["a", None, "a"]
