@@ -45,6 +45,7 @@ const COMMON = {
   absWorkingDir: ROOT,
   entryNames: "[name]",
   bundle: true,
+  preserveSymlinks: true, // so that a package is told by its folder wherever node_modules lies
   minify: true,
   format: "esm",
   target: "es2022",
@@ -69,6 +70,8 @@ function writeLicences(target: string, files: string, own: string, made: Metafil
   const inputs = Object.values(made.outputs).flatMap((output) =>
     Object.entries(output.inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : [])),
   );
+  const foreign = inputs.find((path) => path.startsWith(".."));
+  if (foreign !== undefined) throw new Error(`${foreign} is bundled and lies beyond web/: its licence is unknown`);
   const packages = bundledPackages(inputs);
   const head = packages.length
     ? `${files} ${files.includes(" ") ? "contain" : "contains"} parts of these packages.\n`
