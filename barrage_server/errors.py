@@ -213,15 +213,20 @@ class InternalError(BarrageError):
 
     Args:
         text: what went wrong.
-        error_id: the id of the log record that has the details, which the text then names. Empty if there is none yet.
+        error_id: the id of the log record that has the details, which ``str`` then names. Empty if there is none yet.
 
     """
 
     code = "INTERNAL"
 
     def __init__(self, text: str = "", error_id: str = "") -> None:
-        super().__init__(f"{text} The server's log has the details under the id {error_id}." if error_id else text)
+        super().__init__(text)
+        self.text = text
         self.error_id = error_id
+
+    def __str__(self) -> str:
+        named = f" The server's log has the details under the id {self.error_id}." if self.error_id else ""
+        return f"{self.text}{named}"
 
 
 class TableFailedError(InternalError):

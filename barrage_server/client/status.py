@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import time
@@ -125,6 +126,6 @@ class Status:
 
 def again(error: BarrageError) -> BarrageError:
     """Copy an error, so that repeated raises do not pile up tracebacks on one object."""
-    fresh = type(error)(*error.args)
+    fresh = copy.copy(error)
     fresh.__suppress_context__ = True
     return fresh

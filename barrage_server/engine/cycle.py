@@ -68,6 +68,7 @@ class Cycle:
         self.interrupt: BaseException | None = None
         self._staged: dict[SourceTable, list[Any]] = {}
         self._touched: list[Table] = []
+        self._unlogged: list[Table] = []
 
     def admit(self, operations: Operations) -> None:
         """Stage all operations of one publisher, after those staged before.
@@ -188,28 +189,40 @@ class Cycle:
 
     def _fail(self, table: Table, error: BaseException, error_id: str = "") -> None:
         # Cells may be half written. Readers do not see them, because of the undo records; later writes must not happen.
-        table.fail(error, error_id or log_failure(table, self.step, error))
+        table.fail(error, error_id or new_error_id())
         self.updates.pop(table, None)
         self.failed.append(table)
+        if not error_id:
+            self._unlogged.append(table)
+
+    def log_failures(self) -> None:
+        """Log why tables failed. Those that only follow a failed table are left out."""
+        for table in self._unlogged:
+            log_failure(table, self.step)
 
 
-def log_failure(table: Table, step: int, error: BaseException) -> str:
-    """Log that ``error`` stopped ``table`` in the cycle ``step``: a fault with its traceback, another error as a text.
+def new_error_id() -> str:
+    """An id for the log record of a failure, which the public errors about the table name."""
+    return secrets.token_hex(8)
 
-    Returns:
-        The id of the record, which the public errors about the table name.
+
+def log_failure(table: Table, step: int) -> None:
+    """Log why ``table`` failed in the cycle ``step``: a fault with its traceback, another error as a text.
+
+    To be called when all tables that fail have failed: an interrupt may end the logging.
     """
-    error_id = secrets.token_hex(8)
+    error, error_id = table.failure, table.failure_id
     about = {"table": table.name, "step": step}
     text = "table %s failed in cycle %d, error id %s"
     if isinstance(error, BarrageError) and not isinstance(error, InternalError):
         logger.warning(f"{text}: %s", table.name, step, error_id, error, extra=about)
     else:
         logger.error(text, table.name, step, error_id, exc_info=error, extra=about)
-    return error_id
 
 
 def told(error: BaseException | None) -> str:
-    """The public text of ``error``: foreign texts may hold private data."""
+    """The public text of ``error``, without an id of the log: foreign texts may hold private data."""
     name = type(error).__name__
-    return f"{name}: {error}".rstrip(".") if isinstance(error, BarrageError) else name
+    if not isinstance(error, BarrageError):
+        return name
+    return f"{name}: {error.text if isinstance(error, InternalError) else error}".rstrip(".")

@@ -89,8 +89,11 @@ class CycleRunner:
                     commit.finish(InternalError("The cycle that these rows were for was interrupted."))
             raise
         finally:
-            self.listeners.failed(cycle.failed)
-            self._finish(cycle, admitted)
+            try:
+                cycle.log_failures()
+            finally:
+                self.listeners.failed(cycle.failed)
+                self._finish(cycle, admitted)
         return cycle.interrupt
 
     def _admit(self, commits: Sequence[Commit]) -> tuple[Cycle, list[Commit]]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server.engine.cycle import Commit, Operations, log_failure, told
+from barrage_server.engine.cycle import Commit, Operations, log_failure, new_error_id, told
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.engine.cycle_runner import CycleRunner
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
@@ -303,7 +303,7 @@ class UpdateGraph:
         """Fail ``table`` with ``error``, and its descendants because of it."""
         with self._alone():
             failed: dict[DerivedTable, None] = {}
-            error_id = log_failure(table, self.step, error)
+            error_id = new_error_id()
             below = [table]
             while below:
                 one = below.pop()
@@ -317,6 +317,8 @@ class UpdateGraph:
                 for parent in one.parents:
                     parent.children.discard(one)
             self._runner.listeners.failed(list(failed))
+        if table in failed:
+            log_failure(table, self.step)
         self._runner.listeners.tell()
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:

@@ -61,7 +61,7 @@ def _safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     error_id = call_facts().get("request_id") or secrets.token_hex(8)
     logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error, extra={"request_id": error_id})
     if isinstance(error, InternalError):
-        return type(error)(str(error), error_id)
+        return type(error)(error.text, error_id)
     return InternalError(f"The server failed in {doing}.", error_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from barrage_server.errors import (
     InternalError,
     InvalidRequestError,
     SchemaMismatchError,
+    TableFailedError,
     UnavailableError,
     UnsupportedOperationError,
 )
@@ -257,17 +259,22 @@ def test_a_blink_table_that_fails_between_its_rows_does_not_stop_the_others() ->
     assert isinstance(blink.failure, MemoryError)
 
 
+@pytest.mark.parametrize("is_logged", [True, False], ids=["once", "and again while that is logged"])
 @pytest.mark.parametrize("where", ["apply_operations", "prepare_version", "show_version"])
-def test_an_interrupt_leaves_no_table_between_two_states(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_no_table_between_two_states(
+    where: str, is_logged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C in a cycle: the table that it hit is closed or whole, the others are whole, and the interrupt goes on."""
     graph = UpdateGraph()
     hit, other = AppendTable(graph, "hit", SCHEMA), AppendTable(graph, "other", SCHEMA)
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(hit, where, interrupted)
+        if not is_logged:
+            patch.setattr("barrage_server.engine.cycle.logger.error", interrupted)
         with pytest.raises(KeyboardInterrupt), graph.cycle():
             hit.append(numbers(1))
             other.append(numbers(1))
@@ -278,6 +285,27 @@ def test_an_interrupt_leaves_no_table_between_two_states(where: str, monkeypatch
         else:
             assert values(table) == []
     assert hit.failure is not None
+
+
+def test_a_failure_because_of_another_names_the_id_of_its_own_log_record(caplog: pytest.LogCaptureFixture) -> None:
+    """As when a user's function reads a table that has failed."""
+    graph = UpdateGraph()
+    source = AppendTable(graph, "source", SCHEMA)
+
+    def read(inputs: Inputs) -> int:
+        if inputs[0].size:
+            raise TableFailedError("Another table failed.", "0123456789abcdef")
+        return 0
+
+    reading = attached(DerivedTable([source], "reading", OneRow(read)))
+    below = attached(DerivedTable([reading], "below", OneRow(lambda _: 0)))
+    source.append(numbers(1))
+    (record,) = [record for record in caplog.records if "failed in cycle" in record.getMessage()]
+    for table in (reading, below):
+        with pytest.raises(TableFailedError, match=r"Another table failed|which it follows") as told:
+            table.check_usable()
+        assert re.findall("under the id ([0-9a-f]+)", str(told.value)) == [table.failure_id]
+        assert table.failure_id in record.getMessage()
 
 
 def test_a_table_cannot_write_to_another_while_a_cycle_is_computed() -> None:

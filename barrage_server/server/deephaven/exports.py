@@ -7,6 +7,7 @@ one connection overtake each other. A call that uses a number therefore waits fo
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -193,7 +194,7 @@ class Exports:
         try:
             return await asyncio.shield(future)
         except BarrageError as error:
-            raise type(error)(*error.args) from error
+            raise copy.copy(error) from error
 
     async def _defined_soon(self, number: int) -> asyncio.Future[Table]:
         """Wait for a call to define the export."""
