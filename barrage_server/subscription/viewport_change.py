@@ -23,6 +23,8 @@ from barrage_server.wire.update_metadata import MetadataFrame
 __all__ = ["Change", "Column", "Members", "Runs"]
 
 _PART: Final = 64  # members whose messages are encoded together
+_PART_BYTES: Final = 1 << 17  # most bytes of their values: beyond it, that costs more than single calls
+_MOST_TAKE: Final = 0.75  # share of the members
 _NO_ROWS: Final = encode_row_set(RowSet.empty())
 
 
@@ -142,6 +144,13 @@ class Column:
 class Change:
     """The messages about one change to all members.
 
+    Args:
+        encoder: the form of the messages.
+        members: the members.
+        columns: the rows and values of each column; ``None`` for a column without modified rows.
+        metadata: what the messages have in common.
+        together: whether most members are expected to take their IPC messages, so that many are encoded in one call.
+
     Attributes:
         members: the members.
         columns: the rows and values of each column; ``None`` for a column without modified rows.
@@ -151,7 +160,13 @@ class Change:
     """
 
     def __init__(
-        self, encoder: MessageEncoder, members: Members, columns: Sequence[Column | None], metadata: UpdateMetadata
+        self,
+        encoder: MessageEncoder,
+        members: Members,
+        columns: Sequence[Column | None],
+        metadata: UpdateMetadata,
+        *,
+        together: bool,
     ) -> None:
         self.members = members
         self.columns = columns
@@ -164,11 +179,14 @@ class Change:
         self._distinct = list({id(column.runs): column.runs for column in columns if column is not None}.values())
         self._halves: dict[tuple[tuple[int, int] | None, int], tuple[bytes, bytes]] = {}
         self._batch: pa.RecordBatch | None = None
-        self._encapsulated: dict[int, list[bytes | None]] = {}  # of parts of the members
+        self._together = together
+        self._encapsulated: dict[int, list[bytes | None]] = {}  # of parts of the members; empty: one by one
+        self._taken = 0
         self._types = encoder.view.schema.types
         runs = [column.runs for column in columns if column is not None]
         lengths = np.max([run.lengths for run in runs], axis=0) if runs else np.zeros(len(members.of), np.int64)
         self.counts: list[int] = lengths.tolist()
+        self._concerned = int(np.count_nonzero(lengths))
 
     def batch(self) -> pa.RecordBatch:
         """Return one row per member, with the list of its values in each column."""
@@ -186,20 +204,39 @@ class Change:
             return self._batch
 
     def encapsulated_batch(self, index: int) -> bytes:
-        """Return the batch to one member as an IPC message.
-
-        The first call encodes those to the members beside it, too, which are kept until they are taken.
-        """
+        """Return the batch to one member as an IPC message."""
         part, place = divmod(index, _PART)
-        with self._lock:
-            messages = self._encapsulated.get(part)
+        mine: pa.RecordBatch | None = None
         batch = self.batch()
-        if messages is None:
-            messages = [*row_messages(batch.slice(part * _PART, _PART))]
+        with self._lock:
+            self._taken += 1
+            messages = self._encapsulated.get(part)
+            if messages is None and self._together:
+                messages = self._encapsulated[part] = []  # other threads do not wait for this one
+                mine = batch.slice(part * _PART, _PART)
+        if mine is not None and mine.nbytes <= _PART_BYTES:
+            messages = [*row_messages(mine)]
             with self._lock:
-                messages = self._encapsulated.setdefault(part, messages)
-        message, messages[place] = messages[place], None
-        return batch.slice(index, 1).serialize().to_pybytes() if message is None else message
+                if self._together:
+                    self._encapsulated[part] = messages
+        if messages:
+            message, messages[place] = messages[place], None
+            if message is not None:
+                return message
+        alone: bytes = batch.slice(index, 1).serialize().to_pybytes()
+        return alone
+
+    @property
+    def was_taken(self) -> bool:
+        """Whether most members with modified rows have taken their batches."""
+        with self._lock:
+            return self._taken >= _MOST_TAKE * self._concerned
+
+    def encode_no_more(self) -> None:
+        """Drop the messages that were encoded and not taken, and encode none but those asked for."""
+        with self._lock:
+            self._together = False
+            self._encapsulated.clear()
 
     def values(self, number: int) -> pa.Array:
         """Return the concatenated values of one column in all viewports."""

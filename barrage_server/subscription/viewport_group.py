@@ -55,6 +55,7 @@ class ViewportGroup:
         self._runs: dict[object, RowSet] = {}
         self._members: Members | None = None
         self._changes: dict[tuple[int, int], Change | None] = {}
+        self._newest: Change | None = None
 
     def join(self, member: object, positions: RowSet) -> None:
         """Add a member, with a viewport that does not change."""
@@ -97,6 +98,7 @@ class ViewportGroup:
                         return None
                     del self._changes[oldest]
                 self._changes[span] = self._build(shared, first_step, version)
+                self._newest = self._changes[span] or self._newest
             change = self._changes[span]
         if change is None:
             return None
@@ -169,7 +171,11 @@ class ViewportGroup:
             added_rows_included=None if flattened else nothing,
             table_size=size,
         )
-        return Change(self._encoder, self._members, columns, metadata)
+        together = False
+        if self._newest is not None:  # if most members took that one, so they will this one
+            together = self._newest.was_taken
+            self._newest.encode_no_more()
+        return Change(self._encoder, self._members, columns, metadata, together=together)
 
 
 class GroupMessage:

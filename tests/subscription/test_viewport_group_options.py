@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Dialect, Subscription, TableFeed
+from barrage_server.subscription import Dialect, Subscription, TableFeed, viewport_change
 from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.wire.arrow_message import BatchHeader
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch
+from barrage_server.wire.row_messages import row_messages
 from barrage_server.wire.wrapper import unwrap, wrap
 from tests.subscription.follower import make_row, make_table, to_table
 
@@ -162,3 +163,36 @@ def test_an_empty_viewport_does_no_harm_to_the_others(dialect: Dialect, reverse:
         counts = [max(len(column[0]) for column in columns) for ((columns, _, _),) in answers]
         assert min(counts[:-1]) > 0
         assert counts[-1] == 0
+
+
+def test_ipc_messages_are_encoded_together_if_most_members_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where few take them, as of hidden pages, nor where they are large; what was not taken is not kept."""
+    chosen = SubscriptionOptions(columns_as_list=True)
+    encoded: list[int] = []
+
+    def noted(batch: pa.RecordBatch) -> list[bytes]:
+        encoded.append(batch.num_rows)
+        return row_messages(batch)
+
+    monkeypatch.setattr(viewport_change, "row_messages", noted)
+    chance = random.Random(1)
+    table = make_table(ROWS)
+    feed = TableFeed(table)
+    requests = [
+        SubscriptionRequest(b"s/t", None, RowSet.from_range(first, first + 30), chosen) for first in range(MEMBERS)
+    ]
+    members = [subscribe(feed, request, Dialect.FLATTENED, LengthMode.RAGGED) for request in requests]
+
+    def taken(step: int, count: int) -> int:
+        encoded.clear()
+        table.upsert(to_table([make_row(key, chance) for key in range(20, 25)]))
+        for member in members[:count]:
+            (message,) = member.poll(10.0 * step).messages
+            list(message.encapsulated())
+        return sum(encoded)
+
+    assert [taken(step, MEMBERS) for step in (1, 2, 3)] == [0, MEMBERS, MEMBERS]
+    assert [taken(step, MEMBERS // 2) for step in (4, 5, 6)] == [MEMBERS, 0, 0]
+    assert [taken(step, MEMBERS) for step in (7, 8, 9)] == [0, 0, MEMBERS]
+    monkeypatch.setattr(viewport_change, "_PART_BYTES", 100)
+    assert [taken(step, MEMBERS) for step in (10, 11)] == [0, 0]
