@@ -202,14 +202,15 @@ class Cycle:
 
 
 def new_error_id() -> str:
-    """An id for the log record of a failure, which the public errors about the table name."""
+    """An id for the log record of a failure. Public errors about the table name it."""
     return secrets.token_hex(8)
 
 
 def log_failure(table: Table, step: int) -> None:
-    """Log why ``table`` failed in the cycle ``step``: a fault with its traceback, another error as a text.
+    """Log why ``table`` failed in the cycle ``step``.
 
-    To be called when all tables that fail have failed: an interrupt may end the logging.
+    A fault is logged with its traceback, another error as a text. To be called when all tables that fail have failed:
+    an interrupt may end the logging.
     """
     error, error_id = table.failure, table.failure_id
     about = {"table": table.name, "step": step}
@@ -221,7 +222,10 @@ def log_failure(table: Table, step: int) -> None:
 
 
 def told(error: BaseException | None) -> str:
-    """The public text of ``error``, without an id of the log: foreign texts may hold private data."""
+    """The public text of ``error``, without an id of the log.
+
+    Foreign texts may hold private data.
+    """
     name = type(error).__name__
     if not isinstance(error, BarrageError):
         return name

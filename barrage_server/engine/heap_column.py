@@ -110,7 +110,10 @@ class HeapColumn(Column):
             self._write_indexes(plan, self._append(values), undo)
 
     def restore(self, rows: Rows, values: pa.Array) -> None:
-        """Write rows that no version has; see :meth:`Column.restore`. Each value of a dictionary is looked up once."""
+        """Write rows that no version has; see :meth:`Column.restore`.
+
+        Each value of a dictionary is looked up once.
+        """
         if not (isinstance(values, pa.DictionaryArray) and values.type.value_type == self.type and self._is_interning):
             super().restore(rows, values)
             return

@@ -73,7 +73,10 @@ class Interner:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def append_encoded(self, values: pa.DictionaryArray) -> IndexArray:
-        """Store values that have a dictionary; returns their indexes as :meth:`append` does."""
+        """Store values that have a dictionary.
+
+        Returns their indexes as :meth:`append` does.
+        """
         known, places = values.dictionary, values.indices
         if places.null_count:
             places = places.fill_null(len(known))

@@ -223,9 +223,10 @@ def read_rows(
 
 
 def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file; columns of few texts come with the dictionaries of their row groups.
+    """The rows of a Parquet file.
 
-    Dictionaries of many texts are given up while they are written, and would have to be made here.
+    Columns of few texts come with the dictionaries of their row groups. Dictionaries of many texts are given up while
+    they are written, and would have to be made here.
     """
     import pyarrow.parquet as pq
 
@@ -241,7 +242,10 @@ def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[int]) -> Iterator[pa
 
 
 def _is_small(chunk: Any) -> bool:
-    """Whether a column of texts takes less in a row group than their lengths alone would without a dictionary."""
+    """Whether the dictionary of a column of texts is small in a row group.
+
+    The column then takes less than the lengths of its texts alone would without one.
+    """
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _LENGTH_BYTES * chunk.num_values)
 
 

@@ -1,4 +1,7 @@
-"""One change of the viewports of a group: the modified rows of each, and the messages about them."""
+"""One change of the viewports of a group.
+
+It has the modified rows of each viewport, and the messages about them.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +236,10 @@ class Change:
             return self._taken >= _MOST_TAKE * self._concerned
 
     def encode_no_more(self) -> None:
-        """Drop the messages that were encoded and not taken, and encode none but those asked for."""
+        """Encode no messages but those asked for.
+
+        Those that were encoded and not taken are dropped.
+        """
         with self._lock:
             self._together = False
             self._encapsulated.clear()
