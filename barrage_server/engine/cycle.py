@@ -68,7 +68,7 @@ class Cycle:
         self.interrupt: BaseException | None = None
         self._staged: dict[SourceTable, list[Any]] = {}
         self._touched: list[Table] = []
-        self._unlogged: list[Table] = []
+        self._unlogged: list[Table] = []  # failed for reasons of their own
 
     def admit(self, operations: Operations) -> None:
         """Stage all operations of one publisher, after those staged before.

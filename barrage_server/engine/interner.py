@@ -84,8 +84,8 @@ class Interner:
         indexes: IndexArray = self._append(known, len(values))[places.to_numpy()]
         return indexes
 
-    def _append(self, values: pa.Array, times: int) -> IndexArray:
-        """Store ``values``, which occur so many times in all."""
+    def _append(self, values: pa.Array, rows: int) -> IndexArray:
+        """Store ``values`` of a number of rows, which may share values."""
         if self.count <= max(_SCANNED, len(values)):
             indexes = self._scan(values)
         else:
@@ -96,7 +96,7 @@ class Interner:
             if new.any():
                 self._add(values.filter(pa.array(new)).unique())
                 indexes = self._look_up(keys)[encoded.indices.to_numpy()]
-        self._seen += times
+        self._seen += rows
         is_many = self.count > MAX_VALUES or self._heap.nbytes > MAX_BYTES
         if is_many or (self.count > _FEW_VALUES and 2 * self.count > self._seen):
             self.is_active = False

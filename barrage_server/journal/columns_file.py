@@ -238,7 +238,8 @@ def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[int]) -> Iterator[pa
         encoded = [str(number) for number in may_be_encoded if _is_small(chunks[str(number)])]
     if encoded:
         file = pq.ParquetFile(data, metadata=file.metadata, read_dictionary=encoded)
-    return file.iter_batches(batch_size=GROUP_ROWS)  # type: ignore[no-any-return]
+    rows: Iterator[pa.RecordBatch] = file.iter_batches(batch_size=GROUP_ROWS)
+    return rows
 
 
 def _is_small(chunk: Any) -> bool:

@@ -267,7 +267,8 @@ class Change:
         """Of each member, whether all columns with modified rows have the same one."""
         rows = self._distinct[0].singles
         same = [runs.singles == rows for runs in self._distinct[1:]]
-        return np.logical_and.reduce([rows >= 0, *same]).tolist()  # type: ignore[no-any-return]
+        flags: list[bool] = np.logical_and.reduce([rows >= 0, *same]).tolist()
+        return flags
 
     def _frame(self, counts: tuple[int, int] | None) -> MetadataFrame:
         frame = self._frames.get(counts)

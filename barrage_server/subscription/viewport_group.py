@@ -55,7 +55,6 @@ class ViewportGroup:
         self._runs: dict[object, RowSet] = {}
         self._members: Members | None = None
         self._changes: dict[tuple[int, int], Change | None] = {}
-        self._newest: Change | None = None
 
     def join(self, member: object, positions: RowSet) -> None:
         """Add a member, with a viewport that does not change."""
@@ -98,7 +97,6 @@ class ViewportGroup:
                         return None
                     del self._changes[oldest]
                 self._changes[span] = self._build(shared, first_step, version)
-                self._newest = self._changes[span] or self._newest
             change = self._changes[span]
         if change is None:
             return None
@@ -171,11 +169,21 @@ class ViewportGroup:
             added_rows_included=None if flattened else nothing,
             table_size=size,
         )
-        together = False
-        if self._newest is not None:  # if most members took that one, so they will this one
-            together = self._newest.was_taken
-            self._newest.encode_no_more()
+        together = self._most_will_take(version.step)
         return Change(self._encoder, self._members, columns, metadata, together=together)
+
+    def _most_will_take(self, step: int) -> bool:
+        """Whether most members are expected to take a change that ends with ``step``.
+
+        So it is if most took one of those that ended last, and this is the first one that ends here: others
+        are for members that lag. No more messages about earlier changes are encoded together from now on.
+        """
+        kept = [(last, change) for (_, last), change in self._changes.items() if change is not None]
+        before = [(last, change) for last, change in kept if last < step]
+        for _, change in before:
+            change.encode_no_more()
+        latest = max((last for last, _ in before), default=step)
+        return len(before) == len(kept) and any(change.was_taken for last, change in before if last == latest)
 
 
 class GroupMessage:

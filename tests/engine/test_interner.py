@@ -171,7 +171,10 @@ def test_large_values_are_freed_with_their_last_row() -> None:
 @pytest.mark.parametrize("data_type", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
 @pytest.mark.parametrize("distinct", [3, 500, 5000])
 def test_values_with_a_dictionary_are_restored(data_type: pa.DataType, distinct: int) -> None:
-    """Nulls, repeated and unused values of a dictionary, and so many values that interning ends."""
+    """Rows read the same as without dictionaries.
+
+    Rows are null, and dictionaries have a value twice and values of no row. Interning ends with 5,000 values.
+    """
     chance = np.random.default_rng(2)
     column, plain = column_of(data_type), column_of(data_type)
     first = 0

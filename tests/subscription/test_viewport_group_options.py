@@ -194,5 +194,7 @@ def test_ipc_messages_are_encoded_together_if_most_members_take_them(monkeypatch
     assert [taken(step, MEMBERS) for step in (1, 2, 3)] == [0, MEMBERS, MEMBERS]
     assert [taken(step, MEMBERS // 2) for step in (4, 5, 6)] == [MEMBERS, 0, 0]
     assert [taken(step, MEMBERS) for step in (7, 8, 9)] == [0, 0, MEMBERS]
+    # One that takes every other change only: what it lacks is encoded for it alone.
+    assert [taken(step, MEMBERS - step % 2) for step in range(10, 16)] == [MEMBERS] * 6
     monkeypatch.setattr(viewport_change, "_PART_BYTES", 100)
-    assert [taken(step, MEMBERS) for step in (10, 11)] == [0, 0]
+    assert [taken(step, MEMBERS) for step in (16, 17)] == [0, 0]

@@ -9,7 +9,7 @@ import { Stream } from "./stream.ts";
 import { QUIET_MS } from "./view.ts";
 import type { OpenView, Target, View, ViewListener } from "./view.ts";
 
-/** Milliseconds in which two updates are painted, at the most. */
+/** Milliseconds that are allowed for the painting of two updates. */
 const PAINTING_MS = 50;
 
 /** What a view needs of the link. */
@@ -44,7 +44,7 @@ export class LiveView implements OpenView {
   private isPaused = false;
   private isServerPaused = false; // it makes nothing then, not even the answer to a move
   private isClosed = false;
-  private unpainted = 0;
+  private unacknowledged = 0; // updates that came, painted or not
   private gap = 0; // ms between the last two updates
   private newest: { readonly delay: number | undefined; readonly arrived: number } | undefined;
   private paintedAt: number | undefined;
@@ -125,9 +125,9 @@ export class LiveView implements OpenView {
 
   painted(): void {
     this.paintedAt ??= this.host.now();
-    if (this.unpainted === 0 || this.stream === undefined || this.mayWait()) return;
-    this.host.send({ type: "ack", stream: this.stream.number, updates: this.unpainted });
-    this.unpainted = 0;
+    if (this.unacknowledged === 0 || this.stream === undefined || this.mayWait()) return;
+    this.host.send({ type: "ack", stream: this.stream.number, updates: this.unacknowledged });
+    this.unacknowledged = 0;
   }
 
   pause(): void {
@@ -161,7 +161,7 @@ export class LiveView implements OpenView {
   begin(): void {
     this.isUnderWay = true;
     this.isServerPaused = false;
-    this.unpainted = 0;
+    this.unacknowledged = 0;
     this.stream = new Stream(this.host.nextStream(), this.host.limits);
     const { interval, plot } = this.asked;
     const about = { type: "open", stream: this.stream.number, kind: "follow" } as const;
@@ -186,7 +186,7 @@ export class LiveView implements OpenView {
     if (applied === undefined || this.stream === undefined) return;
     this.shown = this.stream.window;
     this.stepNow = applied.step;
-    this.unpainted += 1;
+    this.unacknowledged += 1;
     const way = this.host.delay();
     const delay = applied.age === undefined || way === undefined ? undefined : applied.age + way;
     const arrived = this.host.now();
@@ -216,14 +216,14 @@ export class LiveView implements OpenView {
     this.stream = undefined;
     this.takeWaiting();
     this.isUnderWay = false;
-    this.unpainted = 0;
+    this.unacknowledged = 0;
     this.listener();
   }
 
   /** Whether an update can be acknowledged with the next one, because the server has it before it makes a third. */
   private mayWait(): boolean {
     const way = this.host.delay();
-    return this.unpainted === 1 && way !== undefined && this.gap > 2 * way + PAINTING_MS;
+    return this.unacknowledged === 1 && way !== undefined && this.gap > 2 * way + PAINTING_MS;
   }
 
   /** Without a stream, what is asked for next is the newest request, whether it waited or not. */
