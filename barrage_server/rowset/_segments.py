@@ -206,6 +206,9 @@ class Segments:
 
     def toggled(self, keys: Keys) -> Segments:
         """Return the symmetric difference with a few strictly increasing keys."""
+        lows, number = keys.tolist(), int(self.numbers[0])
+        if self.numbers.size == 1 and lows[0] >> BITS == number == lows[-1] >> BITS:
+            return self._toggled_one(lows if not number else [low & LAST for low in lows])
         numbers = keys >> BITS
         edges = [0, keys.size] if numbers[0] == numbers[-1] else _edges(numbers).tolist()
         lows = (keys & LAST).tolist()
@@ -216,13 +219,22 @@ class Segments:
                 return self ^ Segments.from_keys(keys)
             offsets[place + 1 :] += len(part) - len(parts[place])
             parts[place] = part
+        return self._with_parts(parts, offsets)
+
+    def _toggled_one(self, lows: list[int]) -> Segments:
+        """Return the symmetric difference of one segment with a few keys of it."""
+        parts = np.empty(1, np.object_)
+        parts[0] = part = self.parts[0] ^ BitMap(lows)
+        return self._with_parts(parts, np.array((0, len(part)), np.int64))
+
+    def _with_parts(self, parts: Parts, offsets: Keys) -> Segments:
         made = Segments.__new__(Segments)
         made.numbers, made.parts, made.offsets = self.numbers, parts, offsets
         return made
 
     def _place(self, number: int) -> int | None:
         """Return the place of a segment; None when it has no keys."""
-        place = int(self.numbers.searchsorted(number))
+        place = int(self.numbers.searchsorted(number)) if self.numbers.size > 1 else 0
         return place if place < self.numbers.size and self.numbers[place] == number else None
 
     def is_disjoint(self, other: Segments) -> bool:
@@ -321,8 +333,8 @@ class Segments:
 
     def holds(self, key: int) -> bool:
         """Whether a key is here."""
-        place = int(self.numbers.searchsorted(key >> BITS))
-        return place < self.numbers.size and int(self.numbers[place]) == key >> BITS and key & LAST in self.parts[place]
+        place = self._place(key >> BITS)
+        return place is not None and key & LAST in self.parts[place]
 
     def contains(self, keys: Keys) -> Mask:
         """Return for each key whether it is here."""
