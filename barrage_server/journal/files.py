@@ -13,23 +13,31 @@ from typing import Final, TypeAlias
 
 from barrage_server.errors import AlreadyExistsError
 
-__all__ = ["NEW", "Buffer", "Directory", "JournalFile", "OsDirectory"]
+__all__ = ["MOST_AHEAD", "NEW", "Buffer", "Directory", "JournalFile", "OsDirectory"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Bytes, in any type with the buffer protocol."""
 
 NEW: Final = ".new"
 """The ending of a file that will replace another one."""
+MOST_AHEAD: Final = 1 << 18
+"""Zeros that can be written ahead."""
+_ZEROS: Final = bytes(MOST_AHEAD)
 _MOST_PARTS = 512  # of one system call
 _LOCK = "lock"
 
 
 class JournalFile(ABC):
-    """A file that is written only at its end."""
+    """A file that is written at its end, or over zeros written ahead."""
 
     @abstractmethod
-    def write(self, parts: Sequence[Buffer]) -> None:
-        """Append ``parts``.
+    def write(self, parts: Sequence[Buffer], ahead: int = 0) -> None:
+        """Write ``parts`` behind the parts before.
+
+        Args:
+            parts: the bytes.
+            ahead: zeros to write behind ``parts``, at most :data:`MOST_AHEAD`. The next parts are written over them:
+                they leave the size of the file as it is, and are synced with one write of the disk instead of two.
 
         Raises:
             OSError: not all parts could be written.
@@ -45,7 +53,7 @@ class JournalFile(ABC):
 
     @abstractmethod
     def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes."""
+        """Cut the file to ``size`` bytes, behind which the next parts are written."""
 
     @abstractmethod
     def close(self) -> None:
@@ -125,13 +133,17 @@ class Directory(ABC):
 
 
 class _OsFile(JournalFile):
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, size: int = 0) -> None:
         self._descriptor = descriptor
+        self._end = size  # of the parts
 
-    def write(self, parts: Sequence[Buffer]) -> None:
-        rest = [memoryview(part).cast("B") for part in parts if len(memoryview(part).cast("B"))]
+    def write(self, parts: Sequence[Buffer], ahead: int = 0) -> None:
+        rest = [memoryview(part).cast("B") for part in (*parts, memoryview(_ZEROS)[:ahead]) if memoryview(part).nbytes]
+        place = self._end
+        self._end += sum(map(len, rest)) - ahead
         while rest:
-            written = os.writev(self._descriptor, rest[:_MOST_PARTS])
+            written = os.pwritev(self._descriptor, rest[:_MOST_PARTS], place)
+            place += written
             done = 0
             while done < len(rest) and written >= len(rest[done]):
                 written -= len(rest[done])
@@ -145,6 +157,7 @@ class _OsFile(JournalFile):
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
+        self._end = size
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -167,11 +180,12 @@ class OsDirectory(Directory):
 
     def create(self, name: str) -> JournalFile:
         """A new file."""
-        return _OsFile(os.open(self.path / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600))
+        return _OsFile(os.open(self.path / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def open(self, name: str) -> JournalFile:
         """An existing file, to be written at its end."""
-        return _OsFile(os.open(self.path / name, os.O_WRONLY | os.O_APPEND))
+        descriptor = os.open(self.path / name, os.O_WRONLY)
+        return _OsFile(descriptor, os.fstat(descriptor).st_size)
 
     def read(self, name: str) -> memoryview:
         """The content of a file, mapped."""

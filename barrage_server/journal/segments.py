@@ -1,8 +1,8 @@
 """The segments of a journal: files of records, of which the last is written to.
 
 The name of a segment is the number of its first record, in twenty digits, with the ending ``.log``. All segments but
-the last are complete. The last may end in a torn record, which is cut off; any other bytes that are not a record are
-damage.
+the last are complete. The last may end in a torn record, which is cut off, or in zeros that were written ahead; any
+other bytes that are not a record are damage.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ __all__ = ["Journal", "Segment", "cut_journal", "era_of", "read_journal", "reser
 
 FORMAT_VERSION: Final = 1
 _ENDING: Final = ".log"
+_SMALL_RECORDS: Final = 8
+"""Least records of one size in the zeros ahead of them; for fewer, it costs too much to write the bytes twice."""
 
 
 @dataclass(slots=True)
@@ -31,14 +33,22 @@ class Segment:
     Attributes:
         name: its name.
         file: the file.
-        size: bytes written.
-        synced: bytes known to be synced.
+        size: bytes of its records.
+        synced: bytes of its records that are known to be synced.
+        length: bytes of the file: its records, and zeros that were written ahead.
     """
 
     name: str
     file: JournalFile
     size: int = 0
     synced: int = 0
+    length: int = 0
+
+    def cut_zeros(self) -> None:
+        """Cut off the zeros that were written ahead; :meth:`JournalFile.sync` follows."""
+        if self.length > self.size:
+            self.file.truncate(self.size)
+            self.length = self.size
 
 
 class Journal:
@@ -49,6 +59,8 @@ class Journal:
         identity: the identity of the data directory.
         number: the number of the first record to write.
         era: the id of the present era.
+        ahead: zeros that are written ahead of small records: a sync after each of them is then faster, by half where
+            the file system keeps the size of a file elsewhere than its bytes. 0 for records that nobody waits for.
 
     Attributes:
         number: the number of the next record.
@@ -56,9 +68,10 @@ class Journal:
         segment: the segment to which records are appended.
     """
 
-    def __init__(self, directory: Directory, identity: str, number: int, era: str) -> None:
+    def __init__(self, directory: Directory, identity: str, number: int, era: str, *, ahead: int = 0) -> None:
         self._directory = directory
         self._head = json.dumps({"version": FORMAT_VERSION, "directory": identity, "era": era}).encode()
+        self._ahead = ahead
         self.number = number
         self.nbytes = 0
         self.segment = self._begin()
@@ -71,12 +84,16 @@ class Journal:
         """
         segment, number = self.segment, self.number
         parts, nbytes = encode_record(kind, number, body, segment.synced)
+        is_within = segment.size + nbytes <= segment.length
+        ahead = 0 if is_within or nbytes > self._ahead // _SMALL_RECORDS else self._ahead
         try:
-            segment.file.write(parts)
+            segment.file.write(parts, ahead)
         except BaseException:
             segment.file.truncate(segment.size)
+            segment.length = segment.size
             raise
         segment.size += nbytes
+        segment.length = max(segment.length, segment.size + ahead)
         self.nbytes += nbytes
         self.number += 1
         return number
@@ -98,7 +115,10 @@ class Journal:
         Raises:
             OSError: there can be no new segment; nothing has changed.
         """
-        number = self.number
+        number, before = self.number, self.segment
+        if before.length > before.size:
+            before.cut_zeros()
+            before.file.sync()
         segment = self._begin()
         try:
             self._directory.sync()
@@ -107,12 +127,13 @@ class Journal:
             segment.file.close()
             self._directory.remove(segment.name)
             raise
-        before, self.segment = self.segment, segment
+        self.segment = segment
         before.file.close()
         return number
 
     def close(self) -> None:
         """Sync the written records, and close the journal."""
+        self.segment.cut_zeros()
         self.segment.file.sync()
         self.segment.file.close()
 
@@ -138,7 +159,7 @@ class Journal:
             if not is_reserved:
                 self._directory.remove(name)
             raise
-        segment.size += nbytes
+        segment.size = segment.length = nbytes
         self.number += 1
         return segment
 
@@ -210,7 +231,10 @@ def read_journal(
             raise _damage(name, 0, f"record {expected} is the one that follows, and it is not there")
         if not len(data) and is_last:
             return  # begun, and nothing of it had reached the disk
-        if end < len(data) or not end:
+        if end and _are_zeros(data[end:]):
+            if repair and end < len(data):
+                _cut(directory, name, end)
+        else:
             behind = _check_torn(name, data, end, is_last=is_last)
             torn(
                 f"{name} ends in a torn record: {len(data) - end:,} bytes from byte {end:,} on are no part of the "
@@ -231,6 +255,11 @@ def _check_first(record: Record, name: str, identity: str) -> None:
         raise _damage(name, 0, "it is of another version, or no segment")
     if head.get("directory") != identity:
         raise _damage(name, 0, f"it belongs to another data directory, {head.get('directory')}; this one is {identity}")
+
+
+def _are_zeros(data: memoryview) -> bool:
+    """Whether ``data`` is zeros that stand ahead of records, or nothing."""
+    return bytes(data).count(0) == len(data)
 
 
 def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:

@@ -24,7 +24,7 @@ from barrage_server.journal.content import (
     encode_cycle,
     encode_void,
 )
-from barrage_server.journal.files import Directory, OsDirectory
+from barrage_server.journal.files import MOST_AHEAD, Directory, OsDirectory
 from barrage_server.journal.lineage import read_lineage, write_lineage
 from barrage_server.journal.record import RecordType
 from barrage_server.journal.recovery import Recovered, read_identity, recover, write_identity
@@ -318,7 +318,8 @@ class Durability(CycleLog):
         self._checkpoint = self.recovered.checkpoint
         self._saved_bytes = -self.recovered.nbytes  # bytes before the checkpoint; below 0: recovered ones after it
         self._tables = DurableTables(self.recovered)
-        self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id)
+        ahead = MOST_AHEAD if self._fsync is Fsync.ALWAYS else 0
+        self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id, ahead=ahead)
         for void in self.recovered.left_out:
             self._journal.append(RecordType.VOID, encode_void(void))
         if self.recovered.left_out:

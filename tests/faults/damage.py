@@ -74,6 +74,8 @@ def tear(source: Path, folder: Path, chance: random.Random) -> Damage:
     segment = max((folder / "journal").glob("*.log"))
     content = bytearray(segment.read_bytes())
     known = list(entries(bytes(content)))
+    if known and not any(content[known[-1].end :]):  # zeros ahead of records to come
+        del content[known[-1].end :]
     synced = max((entry.synced for entry in known), default=0)
     first = chance.randint(max(synced, len(content) - 20_000), len(content))
     if chance.random() < 0.7 or first == len(content):

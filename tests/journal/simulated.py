@@ -37,10 +37,24 @@ class Machine:
 
 @dataclass
 class Content:
-    """A file's bytes, and how many of them survive."""
+    """A file's bytes, and how many of them survive.
+
+    Attributes:
+        data: what was written.
+        synced: bytes of it that survive.
+        zeros: bytes of the file, with zeros behind ``data``.
+        synced_zeros: the same of what survives.
+    """
 
     data: bytearray = field(default_factory=bytearray)
     synced: int = 0
+    zeros: int = 0
+    synced_zeros: int = 0
+
+    @property
+    def content(self) -> bytes:
+        """All bytes of the file."""
+        return bytes(self.data).ljust(self.zeros, b"\0")
 
     def after_crash(self, rng: random.Random) -> Content:
         """What is left: what was synced, and of the rest some sectors."""
@@ -50,6 +64,8 @@ class Content:
             place = rng.randrange(len(rest))
             rest[place : place + SECTOR] = bytes(len(rest[place : place + SECTOR]))
         kept = self.data[: self.synced] + rest
+        zeros = rng.randint(self.synced_zeros, max(self.synced_zeros, self.zeros))
+        kept += bytes(max(0, zeros - len(kept)))
         return Content(kept, len(kept))
 
 
@@ -58,7 +74,7 @@ class SimulatedFile(JournalFile):
         self._machine = machine
         self._content = content
 
-    def write(self, parts: Sequence[Buffer]) -> None:
+    def write(self, parts: Sequence[Buffer], ahead: int = 0) -> None:
         data = b"".join(bytes(part) for part in parts)
         half = len(data) // 2
         self._content.data += data[:half]
@@ -66,17 +82,22 @@ class SimulatedFile(JournalFile):
         if self._machine.error is not None:
             raise self._machine.error
         self._content.data += data[half:]
+        if ahead:
+            self._content.zeros = len(self._content.data) + ahead
+            self._machine.operate()
 
     def sync(self) -> None:
         self._machine.operate()
         if self._machine.error is not None:
             raise self._machine.error
         self._content.synced = len(self._content.data)
+        self._content.synced_zeros = self._content.zeros
 
     def truncate(self, size: int) -> None:
         self._machine.operate()
         del self._content.data[size:]
         self._content.synced = min(self._content.synced, size)
+        self._content.zeros = self._content.synced_zeros = 0
 
     def close(self) -> None:
         pass
@@ -114,7 +135,7 @@ class SimulatedFolder(Directory):
         return SimulatedFile(self.machine, self._content(name))
 
     def read(self, name: str) -> memoryview:
-        return memoryview(bytes(self._content(name).data))
+        return memoryview(self._content(name).content)
 
     def link(self, source: Directory, name: str) -> None:
         self.machine.operate()
@@ -150,7 +171,7 @@ class SimulatedFolder(Directory):
         """Of all names and bytes."""
         digest = hashlib.sha256()
         for name, entry in sorted(self.entries.items()):
-            data = entry.digest() if isinstance(entry, SimulatedFolder) else hashlib.sha256(entry.data).digest()
+            data = entry.digest() if isinstance(entry, SimulatedFolder) else hashlib.sha256(entry.content).digest()
             digest.update(f"{name}/".encode() + data)
         return digest.digest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from barrage_server.errors import JournalError
 from barrage_server.journal.files import OsDirectory
 from barrage_server.journal.record import RecordType, encode_record, find_records, read_records
-from barrage_server.journal.segments import Journal, cut_journal, read_journal, segment_names
+from barrage_server.journal.segments import Journal, cut_journal, read_journal, reserve_segment, segment_names
+from tests.journal.simulated import Machine, SimulatedFolder
 
 BODIES = st.lists(st.binary(max_size=50), max_size=8)
 
@@ -74,6 +76,58 @@ def journal(path: Path, syncs: bool) -> OsDirectory:
 
 def numbers(directory: OsDirectory, repair: bool = True) -> list[int]:
     return [record.number for record in read_journal(directory, "here", 0, repair=repair)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 900), st.booleans()), max_size=12), st.randoms(use_true_random=False))
+def test_a_crash_beside_zeros_ahead_leaves_what_was_synced(steps: list[tuple[int, bool]], rng: random.Random) -> None:
+    """Of the other records, it leaves those up to one of them."""
+    folder, crashes = SimulatedFolder(Machine()), list[tuple[SimulatedFolder, int]]()
+    safe = 0  # records that must be there
+    reserve_segment(folder, 0)
+    folder.machine.watch = lambda: crashes.append((folder.after_crash(rng, Machine()), safe))
+    written = Journal(folder, "here", 0, "era", ahead=8000)
+    for number, (length, syncs) in enumerate(steps, start=1):
+        written.append(RecordType.CYCLE, [bytes([number]) * length])
+        if syncs:
+            safe = written.sync()
+    for left, known in crashes:
+        torn = list[str]()
+        for repair in (False, True, False):
+            found = list(read_journal(left, "here", 0, repair=repair, torn=torn.append))
+            assert known <= len(found) <= len(steps) + 1
+            assert all(set(record.body) <= {record.number} for record in found[1:])
+        assert len(torn) in (0, 2)  # what is torn is cut off once
+
+
+def test_zeros_ahead_of_records_are_cut_off(tmp_path: Path) -> None:
+    """By the end of the segment, or without a word by the start after a crash."""
+    directory, sizes = OsDirectory(tmp_path), list[int]()
+    written = Journal(directory, "here", 0, "era", ahead=8000)
+
+    def write() -> Path:
+        for number in range(10):
+            written.append(RecordType.CYCLE, [bytes(100 * number)])
+            written.sync()
+        sizes.append(written.segment.size)
+        segment = tmp_path / written.segment.name
+        assert sizes[-1] < segment.stat().st_size <= sizes[-1] + 8000
+        return segment
+
+    first = write()
+    written.rotate()
+    assert first.stat().st_size == sizes[0]
+    last = write()
+    for repair in (False, True):  # as after a crash: the journal is not closed
+        torn = list[str]()
+        found = read_journal(directory, "here", 0, repair=repair, torn=torn.append)
+        assert [record.number for record in found] == list(range(22))
+        assert not torn
+        assert (last.stat().st_size == sizes[1]) is repair
+    written.append(RecordType.CYCLE, [bytes(8000)])  # too large to write it twice
+    assert last.stat().st_size == written.segment.size
+    write()
+    written.close()
+    assert last.stat().st_size == sizes[2]
 
 
 def flip(path: Path, offset: int) -> None:

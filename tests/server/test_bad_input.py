@@ -44,10 +44,10 @@ def test_on_a_disk_that_fails_rows_are_refused_and_read(
     def watch(file: JournalFile, name: str) -> None:
         write = file.write
 
-        def attempt(parts: Any) -> None:
+        def attempt(*parts: Any) -> None:
             if fails:
                 raise OSError(error, os.strerror(error))
-            write(parts)
+            write(*parts)
 
         monkeypatch.setattr(file, "write", attempt)
 
