@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -106,8 +108,8 @@ def open_file(
 def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
     """Write ``table`` to ``path``; ``-`` is standard output.
 
-    A file appears whole or not at all, and a symbolic link stays one. What is not a file, such as a named pipe or
-    ``/dev/stdout``, is written to and not replaced.
+    A file appears whole or not at all, with the permissions of the one that it replaces, and a symbolic link stays one.
+    What is not a file, such as a named pipe or ``/dev/stdout``, is written to and not replaced.
 
     Raises:
         UsageError: the format is unknown, the folder does not exist, or ``path`` is a folder.
@@ -122,9 +124,11 @@ def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
         _write_to_device(table, path, wanted)
         return
     target = Path(os.path.realpath(path))
-    part = target.with_name(f".{target.name}.part")
+    part = target.with_name(f".{secrets.token_hex(8)}.part")  # of the target's name, it could be too long
     try:
-        with part.open("wb") as sink:
+        with part.open("xb") as sink:
+            if target.exists():
+                os.fchmod(sink.fileno(), stat.S_IMODE(target.stat().st_mode))
             _write(table, sink, wanted)
         part.replace(target)
     except (pa.ArrowException, OSError) as error:

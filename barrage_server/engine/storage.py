@@ -17,7 +17,7 @@ This applies at every depth of nesting. All other types are stored without conve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,14 @@ from barrage_server.wire.variable import list_runs, view_runs
 
 __all__ = ["from_storage", "is_stored_as_itself", "storage_type", "to_storage"]
 
+_FLAT: Final = frozenset(
+    each.id
+    for each in (
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float32(), pa.float64(), pa.timestamp("ns"), pa.date32(), pa.string(), pa.binary()),
+    )
+)
+"""Ids of usual types that are stored as they are: :func:`storage_type` is asked often."""
 _CODE = pa.field("code", pa.int8(), nullable=False)
 
 
@@ -37,6 +45,8 @@ def storage_type(data_type: pa.DataType) -> pa.DataType:
 
     This is ``data_type`` itself, the same object, unless a part of it has another storage type.
     """
+    if data_type.id in _FLAT:
+        return data_type
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     if not pat.is_nested(data_type):

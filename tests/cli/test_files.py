@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 import threading
 from pathlib import Path
@@ -171,6 +172,16 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
         write_file(TABLE, link)
     assert link.is_symlink()
     assert read(target, schema=TABLE.schema)[0] == TABLE
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    """Also one with a name that leaves no room for a longer one beside it."""
+    path = tmp_path / f"{'n' * 251}.csv"
+    write_file(TABLE, path)
+    path.chmod(0o600)
+    write_file(TABLE, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_what_is_typed_ends_with_the_first_end_of_input(monkeypatch: pytest.MonkeyPatch) -> None:
