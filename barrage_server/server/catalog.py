@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 from itertools import islice
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from barrage_server.errors import (
 )
 from barrage_server.log import about, call_facts, count
 from barrage_server.publish.notes import TableDropped, TableExchanged, TableMade
+from barrage_server.server.name_uses import NameUses
 from barrage_server.server.table_schema import has_at_most, own_schema
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
@@ -78,11 +79,8 @@ class Catalog:
         self._replaced = replaced
         self._is_durable = is_durable
         self._lock = threading.Lock()
-        self._made = threading.Condition(self._lock)
-        self._in_making: dict[str, object] = {}  # names, each with the caller that makes a table of that name
         self._tables: dict[str, Table] = {}
-        self._published: set[str] = set()
-        self._reserved: dict[str, str] = {}
+        self._uses = NameUses(self._lock, self._tables.__contains__)
         self._watchers: list[Callable[[], object]] = []
 
     @property
@@ -167,31 +165,17 @@ class Catalog:
             )
         return own_schema(schema)
 
-    @contextmanager
-    def making(self, names: Collection[str]) -> Iterator[None]:
-        """Exclude other makers of tables of these names during the ``with`` body.
+    def making(self, names: Collection[str]) -> AbstractContextManager[None]:
+        """Exclude other makers of tables of these names; see :meth:`NameUses.making`."""
+        return self._uses.making(names)
 
-        Waits for callers that make such a table now.
+    def publisher(self, name: str) -> AbstractContextManager[None]:
+        """Be the only publisher of a table; see :meth:`NameUses.publisher`."""
+        return self._uses.publisher(name)
 
-        Raises:
-            AlreadyExistsError: a name is reserved.
-
-        """
-        with self._lock:
-            while not self._in_making.keys().isdisjoint(names):
-                self._made.wait()
-            for name in names:
-                self._check_free(name)
-            caller = object()
-            self._in_making.update(dict.fromkeys(names, caller))
-        try:
-            yield
-        finally:
-            with self._lock:
-                for name in names:
-                    if self._in_making.get(name) is caller:
-                        del self._in_making[name]
-                self._made.notify_all()
+    def reserve(self, name: str, reason: str) -> Callable[[], None]:
+        """Reserve a name for a table to add later; see :meth:`NameUses.reserve`."""
+        return self._uses.reserve(name, reason)
 
     def serve(self, table: Table, spec: TableSpec) -> TableMade:
         """The note that serves a new table, within :meth:`making` of its name."""
@@ -241,7 +225,7 @@ class Catalog:
             there = self._tables.get(name)
             if there is not None:
                 return there
-            self._check_free(name)
+            self._uses.check_free(name)
             self._tables[name] = table
         self._tell_watchers()
         logger.info(
@@ -269,7 +253,7 @@ class Catalog:
         with self._lock:
             there = self._tables.get(name)
             if there is None:
-                self._check_free(name)
+                self._uses.check_free(name)
         if there is None:
             return ReplicaTable(self._graph, name, self.schema_of_new(schema)), False
         clean = own_schema(schema)
@@ -280,25 +264,6 @@ class Catalog:
         if not there.schema.equals(clean):
             raise AlreadyExistsError(f"Table '{name}' exists with other columns: {_columns(there.schema)}.")
         return there, True
-
-    @contextmanager
-    def publisher(self, name: str) -> Iterator[None]:
-        """Be the only publisher of a table that follows a publication.
-
-        Raises:
-            AlreadyExistsError: the table has another publisher.
-
-        """
-        with self._lock:
-            self._check_free(name)
-            if name in self._published:
-                raise AlreadyExistsError(f"Table '{name}' is being published already; use another name.")
-            self._published.add(name)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._published.discard(name)
 
     def drop(self, name: str) -> None:
         """Stop serving a table.
@@ -409,30 +374,6 @@ class Catalog:
         )
         self._let_go(before)
 
-    def reserve(self, name: str, reason: str) -> Callable[[], None]:
-        """Reserve a name for a table to add later; return a function that releases it.
-
-        Args:
-            name: an unused name.
-            reason: text of the error for other callers: a sentence.
-
-        Raises:
-            AlreadyExistsError: a table has that name, or it is reserved.
-
-        """
-        path_of_name(name)
-        with self._lock:
-            self._check_free(name)
-            if name in self._tables or name in self._published:
-                raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
-            self._reserved[name] = reason
-
-        def give_back() -> None:
-            with self._lock:
-                self._reserved.pop(name, None)
-
-        return give_back
-
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed`` whenever a table is added or dropped; return a remover.
 
@@ -454,8 +395,7 @@ class Catalog:
         """
         with self._lock:
             self._tables[table.name] = table
-            self._in_making.pop(table.name, None)
-            self._made.notify_all()
+            self._uses.end_making(table.name)
 
     def _has_other_name(self, table: Table, name: str) -> bool:
         return name != table.name and self._tables.get(table.name) is table
@@ -469,14 +409,7 @@ class Catalog:
         if there is not None and there is not table:
             raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
         if not reserved:
-            self._check_free(name)
-
-    def _check_free(self, name: str) -> None:
-        reason = self._reserved.get(name)
-        if reason is None and name in self._in_making:
-            reason = f"Table '{name}' is being made by another publisher; use another name, or try again."
-        if reason is not None:
-            raise AlreadyExistsError(reason)
+            self._uses.check_free(name)
 
     def _let_go(self, table: Table) -> None:
         if isinstance(table, BlinkTable):
