@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from barrage_server.engine.kinds import make_table
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
 from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.process import choose_allocators, collect_new_objects_only, raise_descriptor_limit
+from barrage_server.server.authentication import AnyToken
 from barrage_server.server.listening import listening_socket
 from barrage_server.server.roles import log_unknown_columns
 from barrage_server.wire.table_spec import TableSpec
@@ -75,31 +76,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
     check_anonymous(settings, accepted)
     with ExitStack() as stack:
         with usage():
-            server = bs.Server(
-                settings.host,
-                settings.port,
-                token=accepted or None,
-                roles=settings.access_roles(),
-                default_roles=settings.default_roles,
-                limits=settings.limits,
-                subscriptions=settings.subscriptions,
-                tls=settings.tls_identity(),
-                client_root_certs=settings.tls_client_root_certs,
-                insecure=settings.insecure,
-                allow_anonymous=settings.allow_anonymous,
-                allow_plaintext=settings.allow_plaintext,
-                front=settings.front,
-                deephaven_port=settings.deephaven_port,
-                deephaven_web_port=settings.deephaven_web_port,
-                deephaven_web_origins=settings.deephaven_web_origins,
-                console=settings.console,
-                data_dir=settings.data_dir,
-                fsync=settings.fsync,
-                http_port=settings.http_port,
-                http_host=settings.http_host,
-                web_port=web_port(settings),
-                web_hosts=settings.web_hosts,
-            )
+            server = open_server(settings, accepted)
         stack.push(_closing(server, settings.stop_seconds))
         declared = {table.name for table in settings.tables}
         recovered = [table for table in server.tables() if table.name not in declared]
@@ -141,6 +118,52 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
             if asked.is_set():
                 asked.clear()
                 reload(server)
+
+
+def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Server:
+    """The server of the settings, on its ports.
+
+    A port of the page that nobody chose costs the page only, also if another server takes it in this moment.
+
+    Args:
+        settings: the settings.
+        accepted: the ways in.
+    """
+
+    def opened(page: int | None) -> bs.Server:
+        return bs.Server(
+            settings.host,
+            settings.port,
+            token=accepted or None,
+            roles=settings.access_roles(),
+            default_roles=settings.default_roles,
+            limits=settings.limits,
+            subscriptions=settings.subscriptions,
+            tls=settings.tls_identity(),
+            client_root_certs=settings.tls_client_root_certs,
+            insecure=settings.insecure,
+            allow_anonymous=settings.allow_anonymous,
+            allow_plaintext=settings.allow_plaintext,
+            front=settings.front,
+            deephaven_port=settings.deephaven_port,
+            deephaven_web_port=settings.deephaven_web_port,
+            deephaven_web_origins=settings.deephaven_web_origins,
+            console=settings.console,
+            data_dir=settings.data_dir,
+            fsync=settings.fsync,
+            http_port=settings.http_port,
+            http_host=settings.http_host,
+            web_port=page,
+            web_hosts=settings.web_hosts,
+        )
+
+    page = web_port(settings)
+    try:
+        return opened(page)
+    except UnavailableError:
+        if page is None or web_port(settings) is not None:
+            raise
+        return opened(None)
 
 
 def web_port(settings: ServeSettings) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,12 +16,13 @@ import pytest
 import barrage_server as bs
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli import serve
-from barrage_server.cli.serve import check_declarations, declare, page_link, web_port
+from barrage_server.cli.serve import check_declarations, declare, open_server, page_link, web_port
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.usage import UsageError
 from barrage_server.engine.kinds import spec_of
 from barrage_server.errors import InvalidRequestError
 from barrage_server.server.front import Front
+from barrage_server.server.listening import listening_socket
 from barrage_server.wire.protocol import TableKind
 
 
@@ -384,6 +387,27 @@ class TestThePageOfBrowsers:
             monkeypatch.setattr(serve, "DEFAULT_WEB_PORT", taken.getsockname()[1])
             assert web_port(load_settings(None, {})) is None
         assert "--web-port" in caplog.text
+
+    def test_a_port_that_another_server_takes_in_this_moment_costs_the_page_only(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            own = other.getsockname()[1]  # free, once this is closed
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            monkeypatch.setattr(serve, "DEFAULT_WEB_PORT", port)
+            looks: Iterator[Callable[[], socket.socket]] = iter(
+                [taken.dup, partial(listening_socket, "127.0.0.1", port, "web_port")]  # free, then taken
+            )
+            monkeypatch.setattr(serve, "listening_socket", lambda *_: next(looks)())
+            settings = load_settings(None, {"port": own, "allow_anonymous": True})
+            with open_server(settings, ()) as server:
+                assert server.web_uri is None
+                server.create_table("t", {"n": "int64"})
+            assert "--web-port" in caplog.text
+            settings = load_settings(None, {"port": own, "web_port": port, "allow_anonymous": True})
+            with pytest.raises(bs.UnavailableError, match="web_port"):  # a port that the user chose
+                open_server(settings, ())
 
     def test_the_link_has_the_token_in_a_terminal_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = load_settings(None, {"port": 0, "token": "a b#c"})

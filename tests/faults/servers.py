@@ -43,7 +43,17 @@ class Serving:
         environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
         self._process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "tests.faults.serving", str(checkpoint), *options],
+            [
+                sys.executable,
+                "-X",
+                "faulthandler",
+                "-m",
+                "tests.faults.serving",
+                str(checkpoint),
+                "--web-port",
+                "0",
+                *options,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
