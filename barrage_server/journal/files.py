@@ -31,16 +31,24 @@ class JournalFile(ABC):
     """A file that is written at its end, or over zeros written ahead."""
 
     @abstractmethod
-    def write(self, parts: Sequence[Buffer], ahead: int = 0) -> None:
+    def write(self, parts: Sequence[Buffer]) -> None:
         """Write ``parts`` behind the parts before.
-
-        Args:
-            parts: the bytes.
-            ahead: zeros to write behind ``parts``, at most :data:`MOST_AHEAD`. The next parts are written over them:
-                they leave the size of the file as it is, and are synced with one write of the disk instead of two.
 
         Raises:
             OSError: not all parts could be written.
+        """
+
+    @abstractmethod
+    def fill(self, count: int) -> None:
+        """Write zeros behind the parts, over which the next parts are written.
+
+        These parts leave the size of the file as it is, and are synced with one write of the disk instead of two.
+
+        Args:
+            count: the number of zeros, at most :data:`MOST_AHEAD`.
+
+        Raises:
+            OSError: not all zeros could be written.
         """
 
     @abstractmethod
@@ -137,10 +145,15 @@ class _OsFile(JournalFile):
         self._descriptor = descriptor
         self._end = size  # of the parts
 
-    def write(self, parts: Sequence[Buffer], ahead: int = 0) -> None:
-        rest = [memoryview(part).cast("B") for part in (*parts, memoryview(_ZEROS)[:ahead]) if memoryview(part).nbytes]
-        place = self._end
-        self._end += sum(map(len, rest)) - ahead
+    def write(self, parts: Sequence[Buffer]) -> None:
+        self._end = self._write(parts, self._end)
+
+    def fill(self, count: int) -> None:
+        self._write([memoryview(_ZEROS)[:count]], self._end)
+
+    def _write(self, parts: Sequence[Buffer], place: int) -> int:
+        """Write ``parts`` from the byte ``place`` on; returns the byte behind them."""
+        rest = [memoryview(part).cast("B") for part in parts if memoryview(part).nbytes]
         while rest:
             written = os.pwritev(self._descriptor, rest[:_MOST_PARTS], place)
             place += written
@@ -151,6 +164,7 @@ class _OsFile(JournalFile):
             del rest[:done]
             if written:
                 rest[0] = rest[0][written:]
+        return place
 
     def sync(self) -> None:
         getattr(os, "fdatasync", os.fsync)(self._descriptor)
@@ -160,7 +174,8 @@ class _OsFile(JournalFile):
         self._end = size
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1  # another file may get its number
+        os.close(descriptor)
 
 
 class OsDirectory(Directory):

@@ -70,7 +70,8 @@ class Journal:
 
     def __init__(self, directory: Directory, identity: str, number: int, era: str, *, ahead: int = 0) -> None:
         self._directory = directory
-        self._head = json.dumps({"version": FORMAT_VERSION, "directory": identity, "era": era}).encode()
+        head = {"version": FORMAT_VERSION, "directory": identity, "era": era, **({"zeros": ahead} if ahead else {})}
+        self._head = json.dumps(head).encode()
         self._ahead = ahead
         self.number = number
         self.nbytes = 0
@@ -84,19 +85,30 @@ class Journal:
         """
         segment, number = self.segment, self.number
         parts, nbytes = encode_record(kind, number, body, segment.synced)
-        is_within = segment.size + nbytes <= segment.length
-        ahead = 0 if is_within or nbytes > self._ahead // _SMALL_RECORDS else self._ahead
+        end = segment.size + nbytes
         try:
-            segment.file.write(parts, ahead)
+            segment.file.write(parts)
         except BaseException:
             segment.file.truncate(segment.size)
             segment.length = segment.size
             raise
-        segment.size += nbytes
-        segment.length = max(segment.length, segment.size + ahead)
+        # no call in between, in which an interrupt could come: the size and the number belong together
+        segment.size = end
+        self.number = number + 1
         self.nbytes += nbytes
-        self.number += 1
+        if end > segment.length:
+            segment.length = end
+            if nbytes * _SMALL_RECORDS <= self._ahead:
+                self._fill(segment)
         return number
+
+    def _fill(self, segment: Segment) -> None:
+        """Write zeros ahead of the next records, if the disk has room for them."""
+        try:
+            segment.file.fill(self._ahead)
+        except OSError:
+            self._ahead = 0
+        segment.length += self._ahead
 
     def sync(self) -> int:
         """Sync the written records; returns the number of the first that may not be."""
@@ -131,11 +143,14 @@ class Journal:
         before.file.close()
         return number
 
-    def close(self) -> None:
-        """Sync the written records, and close the journal."""
-        self.segment.cut_zeros()
-        self.segment.file.sync()
+    def close(self) -> int:
+        """Sync the written records, and close the journal; returns what :meth:`sync` does.
+
+        Zeros stay: another thread may be writing a record.
+        """
+        number = self.sync()
         self.segment.file.close()
+        return number
 
     def remove_before(self, number: int) -> None:
         """Remove the segments with only records before ``number``."""
@@ -217,12 +232,12 @@ def read_journal(
     for place in range(firsts.index(number), len(names)):
         name, is_last = names[place], place == len(names) - 1
         data = directory.read(name)
-        end = 0
+        end, has_zeros = 0, False
         for record in read_records(data):
             if record.number != (firsts[place] if expected is None else expected):
                 raise _damage(name, record.offset, f"record {record.number} is not the one that follows")
             if record.offset == 0:
-                _check_first(record, name, identity)
+                has_zeros = bool(_checked_head(record, name, identity).get("zeros"))
             expected = record.number + 1
             end = record.end
             if record.number >= number:
@@ -231,10 +246,10 @@ def read_journal(
             raise _damage(name, 0, f"record {expected} is the one that follows, and it is not there")
         if not len(data) and is_last:
             return  # begun, and nothing of it had reached the disk
-        if end and _are_zeros(data[end:]):
+        if is_last and has_zeros and _are_zeros(data[end:]):
             if repair and end < len(data):
                 _cut(directory, name, end)
-        else:
+        elif end < len(data) or not end:
             behind = _check_torn(name, data, end, is_last=is_last)
             torn(
                 f"{name} ends in a torn record: {len(data) - end:,} bytes from byte {end:,} on are no part of the "
@@ -246,7 +261,8 @@ def read_journal(
                 _cut(directory, name, end)
 
 
-def _check_first(record: Record, name: str, identity: str) -> None:
+def _checked_head(record: Record, name: str, identity: str) -> dict[str, object]:
+    """The content of the first record of a segment of this data directory."""
     try:
         head = json.loads(bytes(record.body)) if record.type == RecordType.SEGMENT else {}
     except MALFORMED:
@@ -255,6 +271,7 @@ def _check_first(record: Record, name: str, identity: str) -> None:
         raise _damage(name, 0, "it is of another version, or no segment")
     if head.get("directory") != identity:
         raise _damage(name, 0, f"it belongs to another data directory, {head.get('directory')}; this one is {identity}")
+    return head
 
 
 def _are_zeros(data: memoryview) -> bool:
@@ -269,7 +286,9 @@ def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
         The number of complete records behind ``end``.
     """
     if not is_last:
-        raise _damage(name, end, "the segment is incomplete, and there is a later one")
+        whole = next(find_records(data, end), None)
+        what = "the segment is incomplete, and there is a later one"
+        raise _damage(name, end, what if whole is None else f"record {whole.number} stands behind it")
     behind = 0
     for record in find_records(data, end):
         if record.synced > end:

@@ -197,8 +197,7 @@ class Durability(CycleLog):
             with self._files:
                 self._is_shut = True
                 if self._failure is None:
-                    self._journal.close()
-                    self._synced = self._journal.number  # for threads that still wait for a record
+                    self._synced = self._journal.close()  # for threads that still wait for a record
         except OSError as error:
             logger.error("the journal could not be synced at the end: %s", _reason(error))
         self._release()
@@ -221,8 +220,8 @@ class Durability(CycleLog):
         if record.is_empty:
             return 0
         try:
-            if self._failure is not None:
-                raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}")
+            if self._failure is not None or self._closed:
+                raise ReadOnlyError(f"Nothing durable can be changed: {self._failure or 'the server is closed.'}")
             body = encode_cycle(record, self._tables.records)
             self._pending = self._journal.number, record
             position = self._journal.append(RecordType.CYCLE, body)

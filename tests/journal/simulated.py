@@ -74,7 +74,7 @@ class SimulatedFile(JournalFile):
         self._machine = machine
         self._content = content
 
-    def write(self, parts: Sequence[Buffer], ahead: int = 0) -> None:
+    def write(self, parts: Sequence[Buffer]) -> None:
         data = b"".join(bytes(part) for part in parts)
         half = len(data) // 2
         self._content.data += data[:half]
@@ -82,9 +82,12 @@ class SimulatedFile(JournalFile):
         if self._machine.error is not None:
             raise self._machine.error
         self._content.data += data[half:]
-        if ahead:
-            self._content.zeros = len(self._content.data) + ahead
-            self._machine.operate()
+
+    def fill(self, count: int) -> None:
+        self._machine.operate()
+        if self._machine.error is not None:
+            raise self._machine.error
+        self._content.zeros = len(self._content.data) + count
 
     def sync(self) -> None:
         self._machine.operate()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -126,8 +130,80 @@ def test_zeros_ahead_of_records_are_cut_off(tmp_path: Path) -> None:
     written.append(RecordType.CYCLE, [bytes(8000)])  # too large to write it twice
     assert last.stat().st_size == written.segment.size
     write()
-    written.close()
-    assert last.stat().st_size == sizes[2]
+    assert written.close() == written.number
+
+
+def test_zeros_that_were_not_written_ahead_are_told(tmp_path: Path) -> None:
+    """They are records that a loss of power has emptied, or damage where there is a later segment."""
+    directory = journal(tmp_path, syncs=False)
+    (name,) = segment_names(directory)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:-100] + bytes(100))
+    torn = list[str]()
+    assert len(list(read_journal(directory, "here", 0, repair=False, torn=torn.append))) == 10
+    assert "torn record" in torn[0]
+    whole = Journal(OsDirectory(tmp_path / "other"), "here", 0, "era", ahead=8000)
+    for _ in range(3):
+        whole.append(RecordType.CYCLE, [b"x" * 100])
+    first = tmp_path / "other" / whole.segment.name
+    whole.sync()
+    whole.rotate()
+    whole.close()
+    size = first.stat().st_size
+    first.write_bytes(first.read_bytes()[:-100] + bytes(100))
+    with pytest.raises(JournalError, match=f"{first.name}.*incomplete"):
+        numbers(OsDirectory(tmp_path / "other"))
+    assert first.stat().st_size == size
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_disk_without_room_for_zeros_takes_records(
+    tmp_path: Path, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwritev = os.pwritev
+
+    def filled(descriptor: int, parts: list[memoryview], place: int) -> int:
+        if sum(map(len, parts)) < 8000:
+            return pwritev(descriptor, parts, place)
+        if not room or os.fstat(descriptor).st_size > place:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return pwritev(descriptor, [parts[0][:room]], place)
+
+    monkeypatch.setattr(os, "pwritev", filled)
+    written = Journal(OsDirectory(tmp_path), "here", 0, "era", ahead=8000)
+    for number in range(20):
+        assert written.append(RecordType.CYCLE, [bytes(20)]) == number + 1
+    written.sync()
+    assert numbers(OsDirectory(tmp_path)) == list(range(21))
+
+
+def test_an_interrupt_leaves_a_whole_record_or_none(tmp_path: Path) -> None:
+    """In whichever call it comes."""
+    calls = place = 0
+    while calls >= place:
+        directory = OsDirectory(tmp_path / str(place))
+        written = Journal(directory, "here", 0, "era", ahead=8000)
+        calls, place = 0, place + 1
+
+        def interrupt(_frame: FrameType, event: str, _argument: object, last: int = place) -> None:
+            nonlocal calls
+            if event.endswith("return"):
+                calls += 1
+                if calls == last:
+                    sys.setprofile(None)
+                    raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            written.append(RecordType.CYCLE, [b"one"])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        written.append(RecordType.CYCLE, [b"two"])
+        written.sync()
+        assert numbers(directory) == list(range(written.number))
+    assert place > 10
 
 
 def flip(path: Path, offset: int) -> None:

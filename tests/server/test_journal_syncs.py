@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -134,3 +136,37 @@ def test_a_publisher_that_waits_while_the_server_closes_is_told_what_is_true(
         found = server.table("t").to_arrow()["key"].to_pylist()
         assert answered[0]
         assert found == [0, 1]
+
+
+def test_rows_that_were_acknowledged_beside_the_end_of_a_process_are_kept(folder: Path) -> None:
+    """Threads of the process go on until it has ended: the directory is closed beside them, and not the graph."""
+    program = """
+import sys, threading, time
+import barrage_server as bs
+
+def feed(number):
+    for n in range(1 << 60):
+        try:
+            table.append({"key": [4 * n + number], "text": ["x" * (n % 50)]})
+        except bs.ReadOnlyError:
+            return
+        sys.stdout.write(f"{4 * n + number}\\n")
+        sys.stdout.flush()
+
+server = bs.Server(data_dir=sys.argv[1], fsync="always")
+table = server.append_table("t", {"key": "int64", "text": "string"})
+for number in range(3):
+    threading.Thread(target=feed, args=[number], daemon=True).start()
+while table.size < 60:
+    time.sleep(0.001)
+"""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", program, folder], check=True, capture_output=True, text=True, timeout=120
+        )
+        assert "cannot be written" not in done.stderr
+        told = {int(line) for line in done.stdout.split("\n")[:-1]}
+        with bs.Server(data_dir=folder) as server:
+            table: Any = server.table("t")
+            assert told <= set(table.to_arrow()["key"].to_pylist())
+            server.drop("t")
