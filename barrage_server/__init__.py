@@ -107,6 +107,7 @@ if TYPE_CHECKING:
         StreamGauges,
         SubscriptionGauges,
         TableStatistics,
+        TokenFile,
         WebTokens,
     )
     from barrage_server.subscription import SubscriptionLimits
@@ -195,6 +196,7 @@ __all__ = [
     "TableTraits",
     "TableUpdate",
     "TableVersion",
+    "TokenFile",
     "UnavailableError",
     "UnknownColumnError",
     "UnknownTableError",
@@ -248,7 +250,7 @@ _NAMES: Final = {
     "rowset": "RowSet RowSetShiftData",
     "server": (
         "CredentialFile Credentials Front Fsync Limits Principal ResultStatistics Right Role ServedTables Server "
-        "ServerStatistics StreamGauges SubscriptionGauges TableStatistics WebTokens"
+        "ServerStatistics StreamGauges SubscriptionGauges TableStatistics TokenFile WebTokens"
     ),
     "subscription": "SubscriptionLimits",
     "wire.protocol": "PublishMode TableKind",

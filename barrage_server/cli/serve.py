@@ -24,7 +24,7 @@ from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.kinds import make_table
-from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.errors import BarrageError, InvalidRequestError, JournalError, UnavailableError
 from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.process import choose_allocators, collect_new_objects_only, raise_descriptor_limit
 from barrage_server.server.authentication import AnyToken
@@ -128,6 +128,9 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
     Args:
         settings: the settings.
         accepted: the ways in.
+
+    Raises:
+        UsageError: the data directory is damaged, or something else.
     """
 
     def opened(page: int | None) -> bs.Server:
@@ -160,6 +163,8 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
     page = web_port(settings)
     try:
         return opened(page)
+    except JournalError as error:
+        raise UsageError(str(error)) from error  # another start would not mend the directory
     except UnavailableError:
         if page is None or web_port(settings) is not None:
             raise

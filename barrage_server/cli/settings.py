@@ -27,16 +27,17 @@ from pydantic_settings import (
 
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli.following import FollowSettings
-from barrage_server.cli.secret import Secret, read_token
+from barrage_server.cli.secret import Secret
 from barrage_server.cli.text import sentence
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError
 from barrage_server.pem import read_pem
-from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, WebTokens
+from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, TokenFile, WebTokens
 from barrage_server.server.authentication import AnyToken
 from barrage_server.server.front import Front
 from barrage_server.server.roles import misfits
+from barrage_server.server.token_file import read_token
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 
@@ -271,11 +272,16 @@ class ServeSettings(BaseSettings):
         Raises:
             UsageError: the file with one cannot be read, or has none.
         """
-        every = (*(() if self.token is None else (self.token,)), *self.tokens)
-        found = [token.get_secret_value() for token in every]
+        found = self._named_tokens()
         if self.token_file is not None:
-            found.append(read_token(self.token_file, "token_file"))
+            with usage():
+                found.append(read_token(self.token_file))
         return tuple(dict.fromkeys(found))
+
+    def _named_tokens(self) -> list[str]:
+        """The tokens of the settings themselves."""
+        every = (*(() if self.token is None else (self.token,)), *self.tokens)
+        return [token.get_secret_value() for token in every]
 
     def authenticators(self) -> list[AnyToken]:
         """All authenticators. An empty list accepts every caller.
@@ -283,12 +289,14 @@ class ServeSettings(BaseSettings):
         Raises:
             UsageError: a file of credentials or keys cannot be read, or is wrong.
         """
-        found: list[AnyToken] = [*self.accepted_tokens]
+        found: list[AnyToken] = [*self._named_tokens()]
         with usage():
+            if self.token_file is not None:
+                found.append(TokenFile(self.token_file, self.default_roles))
             if self.credentials is not None:
                 found.append(CredentialFile(self.credentials))
             if self.web_tokens is not None:
-                found.append(WebTokens(**dict(self.web_tokens)))
+                found.append(WebTokens(**self.web_tokens.model_dump()))
         return found
 
     def access_roles(self) -> dict[str, Role]:

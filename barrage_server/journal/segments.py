@@ -144,9 +144,12 @@ class Journal:
         return number
 
     def close(self) -> int:
-        """Sync the written records, and close the journal; returns what :meth:`sync` does.
+        """Sync the written records, and close the journal.
 
         Zeros stay: another thread may be writing a record.
+
+        Returns:
+            What :meth:`sync` does.
         """
         number = self.sync()
         self.segment.file.close()

@@ -18,6 +18,7 @@ from barrage_server.server.statistics import (
     SubscriptionGauges,
     TableStatistics,
 )
+from barrage_server.server.token_file import TokenFile
 from barrage_server.server.web_tokens import WebTokens
 
 __all__ = [
@@ -37,5 +38,6 @@ __all__ = [
     "StreamGauges",
     "SubscriptionGauges",
     "TableStatistics",
+    "TokenFile",
     "WebTokens",
 ]

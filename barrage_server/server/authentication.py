@@ -37,8 +37,8 @@ CERTIFICATE: Final = "client certificate"
 No header can have this scheme: the scheme of a header ends at its first space.
 """
 REFUSED: Final = (
-    "The token is missing or wrong. In Python pass token=; other clients send it in the header "
-    "'authorization: Bearer <token>'."
+    "The token is missing or wrong. In Python pass token=, or user= and password=; other clients send it in the "
+    "header 'authorization: Bearer <token>'."
 )
 """The text of the error for missing, wrong and expired credentials alike."""
 _ANY_CERTIFICATE: Final = "any certificate"

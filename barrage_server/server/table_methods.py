@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
-from barrage_server.arguments import integer, names, seconds, text
+from barrage_server.arguments import seconds, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError
@@ -72,27 +72,29 @@ class TableMethods:
         table, _ = self._server_state.catalog.ensure(name, as_schema(schema), spec)
         return table
 
-    def append_table(self, name: str, schema: SchemaLike) -> AppendTable:
+    def append_table(self, name: str, schema: SchemaLike, *, durable: bool | None = None) -> AppendTable:
         """A table to which rows are appended.
 
         Args:
             name: the table's name.
             schema: its columns: a pyarrow schema, or a mapping of names to types such as
                 ``{"sym": "string", "price": "float64"}``.
+            durable: whether the table is in the data directory; when ``None``, if the server has one.
 
         Raises:
             AlreadyExistsError: there is a different table of that name.
+            InvalidRequestError: it cannot be durable, because there is no data directory.
             UnavailableError: the server is closed.
             UnsupportedTypeError: a column has a type that tables cannot hold.
         """
-        return self._ensure(name, schema, TableSpec(TableKind.APPEND), AppendTable)
+        return self._ensure(name, schema, TableSpec.requested(TableKind.APPEND, None, None, durable), AppendTable)
 
-    def ring_table(self, name: str, schema: SchemaLike, *, capacity: int) -> RingTable:
+    def ring_table(self, name: str, schema: SchemaLike, *, capacity: int, durable: bool | None = None) -> RingTable:
         """A table that keeps the last ``capacity`` appended rows.
 
         Raises what :meth:`append_table` does.
         """
-        spec = TableSpec(TableKind.RING, capacity=integer(capacity, "capacity", least=1))
+        spec = TableSpec.requested(TableKind.RING, None, capacity, durable)
         return self._ensure(name, schema, spec, RingTable)
 
     def blink_table(self, name: str, schema: SchemaLike) -> BlinkTable:
@@ -102,21 +104,23 @@ class TableMethods:
         """
         return self._ensure(name, schema, TableSpec(TableKind.BLINK), BlinkTable)
 
-    def keyed_table(self, name: str, schema: SchemaLike, *, key: Sequence[str] | str) -> KeyedTable:
+    def keyed_table(
+        self, name: str, schema: SchemaLike, *, key: Sequence[str] | str, durable: bool | None = None
+    ) -> KeyedTable:
         """A table with one row per value of the ``key`` columns.
 
         Raises what :meth:`append_table` does, and:
             KeyMismatchError: the schema lacks a key column.
         """
-        spec = TableSpec(TableKind.KEYED, tuple(names(key, "key", single=True)))
+        spec = TableSpec.requested(TableKind.KEYED, key, None, durable)
         return self._ensure(name, schema, spec, KeyedTable)
 
-    def replaced_table(self, name: str, schema: SchemaLike) -> ReplacedTable:
+    def replaced_table(self, name: str, schema: SchemaLike, *, durable: bool | None = None) -> ReplacedTable:
         """A table without keys that is replaced as a whole.
 
         Raises what :meth:`append_table` does.
         """
-        return self._ensure(name, schema, TableSpec(TableKind.REPLACED), ReplacedTable)
+        return self._ensure(name, schema, TableSpec.requested(TableKind.REPLACED, None, None, durable), ReplacedTable)
 
     def _ensure(self, name: str, schema: SchemaLike, spec: TableSpec, made: type[AnyTable]) -> AnyTable:
         table, _ = self._server_state.catalog.ensure(name, as_schema(schema), spec)

@@ -76,6 +76,20 @@ def test_a_directory_in_use_is_left_alone(command: Command, folder: Path) -> Non
     assert (code, "Another server uses this data directory" in err) == (1, True)
 
 
+def test_a_start_that_another_one_would_not_mend_has_a_status_of_its_own(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    """That of wrong settings: after it, the unit of systemd starts no more."""
+    segment = damage(folder)
+    code, _, err = command("serve", "--port", "0", "--allow-anonymous", "--data-dir", folder)
+    assert (code, segment.name in err) == (2, True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "letter.txt").touch()
+    code, _, err = command("serve", "--port", "0", "--allow-anonymous", "--data-dir", other)
+    assert (code, "there is letter.txt" in err) == (2, True)
+
+
 def test_serve_keeps_its_tables(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "serve.toml"
     config.write_text(

@@ -101,7 +101,7 @@ from .conftest import Command, Program
         (["serve", "--config", "none.toml"], EXIT_USAGE, "There is no configuration file 'none.toml'."),
         (["serve", "--host", "0.0.0.0", "--example"], EXIT_USAGE, "Set a token"),
         (["serve", "--host", "0.0.0.0", "--token", "x"], EXIT_USAGE, "--allow-plaintext"),
-        (["serve", "--token-file", "none"], EXIT_USAGE, "token_file: 'none' cannot be read"),
+        (["serve", "--token-file", "none"], EXIT_USAGE, "The token file 'none' cannot be read"),
         (["serve", "--credentials", "none"], EXIT_USAGE, "cannot be read"),
     ],
 )

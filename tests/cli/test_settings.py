@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+import jwt
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import barrage_server as bs
 from barrage_server.address import DEFAULT_PORT
@@ -352,6 +356,39 @@ def test_a_role_that_does_not_fit_a_declared_table_is_refused(tmp_path: Path, ro
     )
     with pytest.raises(UsageError, match=words):
         load_settings(config, {}).access_roles()
+
+
+def test_web_tokens_of_the_settings_are_accepted(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": "k", "use": "sig"}
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
+    config = tmp_path / "barrage.toml"
+    config.write_text(
+        f"[web_tokens]\nkeys = '{tmp_path / 'keys.json'}'\naudience = 'barrage'\nissuer = 'here'\n"
+        f"name_claim = 'email'\nalgorithms = ['ES256']\n"
+    )
+    claims = {"email": "anna", "aud": "barrage", "iss": "here", "exp": time.time() + 600}
+    with bs.Server(token=load_settings(config, {}).authenticators()) as server:
+        with bs.connect(server.uri, token=jwt.encode(claims, key, "ES256", {"kid": "k"})) as client:
+            assert client.tables() == []
+        with pytest.raises(bs.AuthenticationError):
+            bs.connect(server.uri, token=jwt.encode(claims | {"aud": "other"}, key, "ES256", {"kid": "k"}))
+
+
+def test_the_example_of_the_settings_makes_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the documentation, but for what it takes from elsewhere: its certificates and its folder."""
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    (example,) = [part for part in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[web_tokens]" in part]
+    lines = [line for line in example.splitlines() if not re.match(r"(tls_|data_dir|port |token |.*_port )", line)]
+    (tmp_path / "barrage.toml").write_text("\n".join(lines))
+    (tmp_path / "token").write_text("shared\n")
+    (tmp_path / "creds.toml").write_text("[[tokens]]\nname = 'a'\ntoken = 'own'\nroles = ['reader']\n")
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(tmp_path / "barrage.toml", {"port": 0})
+    accepted = settings.authenticators()
+    assert [type(each).__name__ for each in accepted] == ["TokenFile", "CredentialFile", "WebTokens"]
+    with open_server(settings, accepted) as server, bs.connect(server.uri, token="own") as client:
+        assert client.tables() == []
 
 
 @pytest.mark.parametrize(

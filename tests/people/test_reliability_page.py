@@ -8,16 +8,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reliability.md").read_text()
-NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
+NAMED = re.findall(r"`(tests/[\w/]+\.py)::([\w:]+)`", PAGE)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def names_in(path: Path) -> set[str]:
+    """The names by which pytest takes the tests of a file, with those of their classes."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}::{each.name}" for each in node.body if isinstance(each, _FUNCTIONS)}
+        elif isinstance(node, _FUNCTIONS):
+            found.add(node.name)
+    return found
 
 
 def test_the_tests_that_it_names_exist() -> None:
     assert len(NAMED) > 20
     for path, name in NAMED:
-        functions = {
-            node.name for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef)
-        }
-        assert name in functions, f"{path}::{name}"
+        assert name in names_in(ROOT / path), f"{path}::{name}"
 
 
 def test_every_line_on_bad_input_is_shown_by_a_test() -> None:
