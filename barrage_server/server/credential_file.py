@@ -48,6 +48,7 @@ __all__ = ["CredentialFile"]
 logger = logging.getLogger("barrage_server.server")
 
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
+_PLACE: Final = re.compile(r"\(at (line \d+, column \d+|end of document)\)$")
 _COMMON: Final = {"name", "roles", "expires"}
 _MOST_BYTES: Final = 16 << 20
 
@@ -201,9 +202,11 @@ class CredentialFile:
             raise InvalidRequestError(f"The credentials in {str(self._path)!r} have more than {_MOST_BYTES:,} bytes.")
         try:
             content = _parsed(tomllib.loads(data.decode()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-            # the text of the error may quote a secret
-            raise InvalidRequestError(f"The credentials in {str(self._path)!r} are not TOML.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            # the text of the error may quote a secret; what it ends with may not
+            place = _PLACE.search(str(error))
+            where = "" if place is None else f" {place[0]}"
+            raise InvalidRequestError(f"The credentials in {str(self._path)!r} are not TOML{where}.") from None
         except InvalidRequestError as error:
             raise InvalidRequestError(f"The credentials in {str(self._path)!r}: {error}") from None
         if content.users:

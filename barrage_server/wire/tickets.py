@@ -197,5 +197,8 @@ def _checked(name: str) -> str:
     if not name.strip():
         raise InvalidRequestError("A table's name must not be empty.")
     if len(name) > MAX_NAME_BYTES or not name.isprintable():
-        raise InvalidRequestError("that is not a table's name; use the ticket s/<table name>")
+        raise InvalidRequestError(
+            f"{shown(name)} is no table's name: that has 1 to {MAX_NAME_BYTES:,} printable characters. "
+            "As a ticket, use s/<name>."
+        )
     return name

@@ -256,7 +256,7 @@ def test_a_table_derived_from_a_followed_one_ticks_with_it(
         ("dh+plain://h/scope/t", "port"),
         ("grpc://user:secret@h:1/t", "token="),
         ("grpc://h:1/t?x=1", "%3F"),
-        ("grpc://h:1/t%00", "not a table's name"),
+        ("grpc://h:1/t%00", "no table's name"),
     ],
 )
 def test_malformed_uris_are_refused_in_one_line(relay: bs.Server, uri: str, says: str) -> None:

@@ -226,7 +226,7 @@ def test_a_changed_file_is_read_again(path: Path, caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("secret = [", "are not TOML"),
+        ("secret = [", r"are not TOML \(at end of document\)"),
         ("[[token]]\nname='a'", r"There is no 'token'; there are \[\[tokens\]\]"),
         ("tokens = 7", "is a list of tables"),
         ("[[tokens]]\nname='a'", "number 1 needs either token or sha256"),
