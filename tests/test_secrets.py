@@ -37,8 +37,13 @@ def holders() -> Iterator[object]:
     yield Access(tls_certificate=CHAIN, tls_key=KEY)
     yield Source.parse("grpc+tls://host:1/t", tls_certificate=CHAIN, tls_key=KEY)
     yield Address("grpc://host:1", SECRET, None)
-    yield FollowSettings.model_validate({"uri": "grpc://host:1/t", "token": SECRET, "password": SECRET})
-    yield load_settings(None, {"token": SECRET, "tokens": [SECRET], "follow_token": SECRET})
+    yield Address("grpc://host:1", user="me", password=SECRET)
+    yield FollowSettings.model_validate(
+        {"uri": "grpc://host:1/t", "token": SECRET, "password": SECRET, "tls_key": SECRET}
+    )
+    yield load_settings(
+        None, {"token": SECRET, "tokens": [SECRET], "follow_token": SECRET, "follow_tls_key": SECRET, "tls_key": SECRET}
+    )
     settings = PublishSettings(uri="grpc://host:1", table="t", token=SECRET)
     yield settings
     yield PartitionStager(settings, pa.schema([]), 1)
