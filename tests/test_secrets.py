@@ -44,6 +44,7 @@ def holders() -> Iterator[object]:
     yield load_settings(
         None, {"token": SECRET, "tokens": [SECRET], "follow_token": SECRET, "follow_tls_key": SECRET, "tls_key": SECRET}
     )
+    yield PublishSettings("grpc+tls://host:1", "t", user="me", password=SECRET, tls_certificate="", tls_key=SECRET)
     settings = PublishSettings(uri="grpc://host:1", table="t", token=SECRET)
     yield settings
     yield PartitionStager(settings, pa.schema([]), 1)
