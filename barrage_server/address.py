@@ -18,7 +18,8 @@ DEFAULT_WEB_PORT: Final = 8816
 """TCP port of the page for browsers of ``barrage-server serve``."""
 
 _UNIX: Final = "grpc+unix"
-_FLIGHT: Final = ("grpc", "grpc+tcp", "grpc+tls", _UNIX)
+_TLS: Final = "grpc+tls"
+_FLIGHT: Final = ("grpc", "grpc+tcp", _TLS, _UNIX)
 # Deephaven's own schemes; both mean gRPC.
 _DEEPHAVEN: Final = {"dh": "grpc+tls", "dh+plain": "grpc"}
 _WEB: Final = {"http": "grpc", "https": "grpc+tls", "ws": "grpc", "wss": "grpc+tls"}
@@ -44,6 +45,26 @@ class ServerAddress:
     uri: str
     location: str
     is_deephaven: bool
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.location.startswith(f"{_TLS}://")
+
+    def need_tls(self, what: str) -> None:
+        """Check that it is an address with TLS.
+
+        Args:
+            what: what needs TLS, as the beginning of a sentence in the plural.
+
+        Raises:
+            InvalidRequestError: it is an address without TLS.
+        """
+        if not self.is_tls:
+            scheme, _, place = self.uri.partition("://")
+            other = "dh" if self.is_deephaven else _TLS
+            advice = "which this address cannot have" if scheme == _UNIX else f"as in {other}://{place}"
+            raise InvalidRequestError(f"{what} are for connections with TLS, {advice}; {self.uri} has none.")
 
     @classmethod
     def parse(cls, uri: str) -> ServerAddress:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+import trustme
 
 import barrage_server as bs
 from barrage_server.cli.connection import Address
@@ -22,6 +23,9 @@ from barrage_server.wire.commit_messages import AbortRequest, CommitRequest, Sta
 from barrage_server.wire.page_messages import Hello
 
 SECRET = "hunter2-of-all-things"
+ISSUED = trustme.CA().issue_cert("me.example.com")
+KEY = f"{SECRET}\n".encode() + ISSUED.private_key_pem.bytes()
+CHAIN = ISSUED.cert_chain_pems[0].bytes()
 
 
 def holders() -> Iterator[object]:
@@ -30,9 +34,17 @@ def holders() -> Iterator[object]:
     yield Login(user="me", password=SECRET)
     yield Access(token=SECRET, password=SECRET, headers={"authorization": SECRET})
     yield Source.parse("grpc://host:1/t", token=SECRET, password=SECRET, headers={"authorization": SECRET})
+    yield Access(tls_certificate=CHAIN, tls_key=KEY)
+    yield Source.parse("grpc+tls://host:1/t", tls_certificate=CHAIN, tls_key=KEY)
     yield Address("grpc://host:1", SECRET, None)
-    yield FollowSettings.model_validate({"uri": "grpc://host:1/t", "token": SECRET, "password": SECRET})
-    yield load_settings(None, {"token": SECRET, "tokens": [SECRET], "follow_token": SECRET})
+    yield Address("grpc://host:1", user="me", password=SECRET)
+    yield FollowSettings.model_validate(
+        {"uri": "grpc://host:1/t", "token": SECRET, "password": SECRET, "tls_key": SECRET}
+    )
+    yield load_settings(
+        None, {"token": SECRET, "tokens": [SECRET], "follow_token": SECRET, "follow_tls_key": SECRET, "tls_key": SECRET}
+    )
+    yield PublishSettings("grpc+tls://host:1", "t", user="me", password=SECRET, tls_certificate="", tls_key=SECRET)
     settings = PublishSettings(uri="grpc://host:1", table="t", token=SECRET)
     yield settings
     yield PartitionStager(settings, pa.schema([]), 1)

@@ -45,9 +45,17 @@ def _table_names(given: str | list[str]) -> str | list[str]:
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.", callback=_table_names)]
 Token = Annotated[
     str | None,
-    typer.Option(envvar="BARRAGE_TOKEN", help="Token to log in with; better given as BARRAGE_TOKEN.", metavar="TOKEN"),
+    typer.Option(help="Token to log in with; better given as BARRAGE_TOKEN in the environment.", metavar="TOKEN"),
+]
+User = Annotated[
+    str | None,
+    typer.Option(help="User to log in as, with BARRAGE_PASSWORD in the environment.", metavar="NAME"),
 ]
 TlsRootCerts = Annotated[Path | None, typer.Option(help="PEM certificates to trust, for grpc+tls.", metavar="FILE")]
+TlsCertificate = Annotated[
+    Path | None, typer.Option(help="Certificate to show the server, a PEM file, with --tls-key.", metavar="FILE")
+]
+TlsKey = Annotated[Path | None, typer.Option(help="Private key of that certificate, a PEM file.", metavar="FILE")]
 Columns = Annotated[str | None, typer.Option(help="Only these columns, separated by commas.", metavar="A,B")]
 Viewport = Annotated[
     str | None, typer.Option(help="Row positions, the end not included, as in 0:50.", metavar="START:STOP")
@@ -196,6 +204,13 @@ def serve(
     follow_tls_root_certs: Annotated[
         str | None, typer.Option(help="PEM certificates to trust for the servers of --follow.", metavar="FILE")
     ] = None,
+    follow_tls_certificate: Annotated[
+        str | None,
+        typer.Option(help="Certificate to show the servers of --follow, a PEM file: with its key.", metavar="FILE"),
+    ] = None,
+    follow_tls_key: Annotated[
+        str | None, typer.Option(help="Private key of that certificate, a PEM file.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Serve live tables. Prints its URIs, one per line; runs until Ctrl-C or SIGTERM.
 
@@ -230,6 +245,8 @@ def serve(
         "example": example or None,
         "follow": follow or None,
         "follow_tls_root_certs": follow_tls_root_certs,
+        "follow_tls_certificate": follow_tls_certificate,
+        "follow_tls_key": follow_tls_key,
     }
     serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
 
@@ -280,12 +297,16 @@ def tables(
     uri: Uri,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     token: Token = None,
+    user: User = None,
     tls_root_certs: TlsRootCerts = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """List the tables of a server: size, key, columns."""
     from barrage_server.cli.tables import list_tables
 
-    list_tables(_address(uri, token, tls_root_certs), json_lines=json)
+    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    list_tables(address, json_lines=json)
 
 
 @app.command()
@@ -308,7 +329,10 @@ def watch(
         bool, typer.Option("--plain", help="Lines instead of a live view, as without a terminal.")
     ] = False,
     token: Token = None,
+    user: User = None,
     tls_root_certs: TlsRootCerts = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Watch a table tick.
 
@@ -320,8 +344,9 @@ def watch(
         raise UsageError("--full and --viewport exclude each other: leave one of them out.")
     if once and updates:
         raise UsageError("--once and --updates exclude each other: leave one of them out.")
+    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
     Watch(
-        _address(uri, token, tls_root_certs),
+        address,
         table,
         viewport=None if viewport is None else parse_viewport(viewport),
         full=full,
@@ -349,13 +374,16 @@ def snapshot(
     reverse: Reverse = False,
     columns: Columns = None,
     token: Token = None,
+    user: User = None,
     tls_root_certs: TlsRootCerts = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Write the present content of a table to a file."""
     from barrage_server.cli.transfer import save_snapshot
 
     window = None if viewport is None else parse_viewport(viewport)
-    address = _address(uri, token, tls_root_certs)
+    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
     save_snapshot(address, table, output, written_as=format_, viewport=window, reverse=reverse, columns=names(columns))
 
 
@@ -378,7 +406,10 @@ def publish(
     kind: Kind = None,
     capacity: Capacity = None,
     token: Token = None,
+    user: User = None,
     tls_root_certs: TlsRootCerts = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Publish a file to a table.
 
@@ -387,7 +418,7 @@ def publish(
     """
     from barrage_server.cli.transfer import publish_file
 
-    address = _address(uri, token, tls_root_certs)
+    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
     publish_file(address, table, file, written_as=format_, key=key or None, mode=mode, kind=kind, capacity=capacity)
 
 
@@ -412,12 +443,15 @@ def create(
         ),
     ] = None,
     token: Token = None,
+    user: User = None,
     tls_root_certs: TlsRootCerts = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Create an empty table. Does nothing when the same table exists."""
     from barrage_server.cli.tables import create_table
 
-    address = _address(uri, token, tls_root_certs)
+    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
     create_table(address, table, columns, key=key or None, kind=kind, capacity=capacity, durable=durable)
 
 
@@ -428,20 +462,33 @@ def drop(
         list[str], typer.Argument(metavar="TABLE...", help="Names of the tables.", callback=_table_names)
     ],
     token: Token = None,
+    user: User = None,
     tls_root_certs: TlsRootCerts = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Drop tables. Subscriptions to them end with an error."""
     from barrage_server.cli.tables import drop_tables
 
-    drop_tables(_address(uri, token, tls_root_certs), tables)
+    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    drop_tables(address, tables)
 
 
 @app.command()
-def stats(uri: Uri, json: Json = False, token: Token = None, tls_root_certs: TlsRootCerts = None) -> None:
+def stats(
+    uri: Uri,
+    json: Json = False,
+    token: Token = None,
+    user: User = None,
+    tls_root_certs: TlsRootCerts = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+) -> None:
     """Show the statistics of a server: tables, subscribers, staged batches."""
     from barrage_server.cli.stats import show_statistics
 
-    show_statistics(_address(uri, token, tls_root_certs), as_json=json)
+    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    show_statistics(address, as_json=json)
 
 
 DataDir = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory of a server that does not run.")]
@@ -480,7 +527,21 @@ def version() -> None:
     print_versions()
 
 
-def _address(uri: str, token: str | None, tls_root_certs: Path | None) -> Address:
+def _address(
+    uri: str,
+    token: str | None,
+    user: str | None,
+    tls_root_certs: Path | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+) -> Address:
     from barrage_server.cli.connection import Address
 
-    return Address(uri, token, tls_root_certs)
+    return Address.given(
+        uri,
+        token=token,
+        user=user,
+        tls_root_certs=tls_root_certs,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+    )

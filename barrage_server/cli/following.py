@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 import barrage_server as bs
+from barrage_server.address import TableAddress
 from barrage_server.cli.secret import Secret
 from barrage_server.cli.usage import UsageError
 from barrage_server.errors import BarrageError
@@ -29,6 +30,9 @@ class FollowSettings(BaseModel):
         password: the user's password.
         tls_root_certs: certificates to trust instead of the system's: PEM, or the path of a PEM file;
             ``follow_tls_root_certs`` of the settings when absent.
+        tls_certificate: certificate to show upstream: PEM, or the path of a PEM file; ``follow_tls_certificate`` and
+            ``follow_tls_key`` of the settings when this and ``tls_key`` are absent.
+        tls_key: its private key: PEM, or the path of a PEM file.
         columns: columns to follow; all when absent.
         interval_ms: least time between two updates, in milliseconds; 0 for the upstream's default.
     """
@@ -41,6 +45,8 @@ class FollowSettings(BaseModel):
     user: str | None = None
     password: SecretStr | None = None
     tls_root_certs: str | None = None
+    tls_certificate: str | None = None
+    tls_key: SecretStr | None = None
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     interval_ms: int = Field(default=10, ge=0)
 
@@ -56,7 +62,11 @@ class FollowSettings(BaseModel):
 
 
 def follow(
-    server: bs.Server, table: FollowSettings, default_token: SecretStr | None, default_tls_root_certs: str | None = None
+    server: bs.Server,
+    table: FollowSettings,
+    default_token: SecretStr | None,
+    default_tls_root_certs: str | None = None,
+    default_identity: tuple[bytes, bytes] | None = None,
 ) -> bs.FollowedTable:
     """Make ``server`` follow a table, also while its upstream does not answer.
 
@@ -65,6 +75,7 @@ def follow(
         table: the upstream table, and the credentials.
         default_token: the token if ``table`` has no credentials.
         default_tls_root_certs: certificates to trust if ``table`` names none: PEM, or the path of a PEM file.
+        default_identity: certificate and private key for an upstream with TLS, if ``table`` names none.
 
     Raises:
         UsageError: the settings contradict each other.
@@ -77,6 +88,11 @@ def follow(
             else (default_tls_root_certs, "follow_tls_root_certs")
         )
         roots = None if trusted is None else read_certificates(trusted, setting)
+        certificate: str | bytes | None = table.tls_certificate
+        key: str | bytes | None = _shown(table.tls_key)
+        is_mute = certificate is None and key is None
+        if is_mute and default_identity is not None and TableAddress.parse(table.uri).server.is_tls:
+            certificate, key = default_identity
         return server.follow(
             table.uri,
             name=table.name,
@@ -84,6 +100,8 @@ def follow(
             user=table.user,
             password=_shown(table.password),
             tls_root_certs=roots,
+            tls_certificate=certificate,
+            tls_key=key,
             columns=table.columns,
             interval_ms=table.interval_ms,
             wait=None,

@@ -74,6 +74,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
     check_declarations(settings)
     accepted = settings.authenticators()
     check_anonymous(settings, accepted)
+    identity = settings.follow_identity()
     with ExitStack() as stack:
         with usage():
             server = open_server(settings, accepted)
@@ -87,7 +88,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
                 settings.access_roles(), {table.name: table.arrow_schema() for table in settings.tables}
             )
             for entry in settings.follow:
-                follow(server, entry, settings.follow_token, settings.follow_tls_root_certs)
+                follow(server, entry, settings.follow_token, settings.follow_tls_root_certs, identity)
             example = EXAMPLE_TABLES if settings.example else ()
             if example:
                 stack.enter_context(example_tables(server))

@@ -32,7 +32,7 @@ from barrage_server.cli.text import sentence
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError
-from barrage_server.pem import read_pem
+from barrage_server.pem import read_identity, read_pem
 from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, TokenFile, WebTokens
 from barrage_server.server.authentication import AnyToken
 from barrage_server.server.front import Front
@@ -208,6 +208,8 @@ class ServeSettings(BaseSettings):
         follow: tables of other servers to follow; in the environment short forms separated by commas.
         follow_token: token for upstreams without one of their own.
         follow_tls_root_certs: certificates to trust for upstreams without their own: PEM, or a file's path.
+        follow_tls_certificate: certificate to show upstreams with TLS and none of their own: PEM, or a file's path.
+        follow_tls_key: its private key. PEM, or a file's path.
         example: also serve example tables that tick.
     """
 
@@ -251,6 +253,8 @@ class ServeSettings(BaseSettings):
     follow: Annotated[tuple[FollowSettings, ...], NoDecode, BeforeValidator(_separated)] = ()
     follow_token: Secret | None = None
     follow_tls_root_certs: str | None = None
+    follow_tls_certificate: str | None = None
+    follow_tls_key: SecretStr | None = None
     example: bool = False
 
     @classmethod
@@ -332,6 +336,18 @@ class ServeSettings(BaseSettings):
         with usage():
             key = self.tls_key.get_secret_value()
             return read_pem(self.tls_certificate, "tls_certificate"), read_pem(key, "tls_key")
+
+    def follow_identity(self) -> tuple[bytes, bytes] | None:
+        """Certificate and private key for the servers that are followed.
+
+        None without.
+
+        Raises:
+            UsageError: one is missing or cannot be read, or they do not fit.
+        """
+        key = None if self.follow_tls_key is None else self.follow_tls_key.get_secret_value()
+        with usage():
+            return read_identity(self.follow_tls_certificate, key, ("follow_tls_certificate", "follow_tls_key"))
 
 
 def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSettings:

@@ -53,7 +53,9 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
         return
     console = report_console()
     if not found and computed is None:
-        console.print("This server has no tables yet that you may see. Publish one: barrage-server publish URI TABLE FILE")
+        console.print(
+            "This server has no tables yet that you may see. Publish one: barrage-server publish URI TABLE FILE"
+        )
         return
     listing = Table(box=None, pad_edge=False, header_style="bold")
     listing.add_column("table", style="cyan", no_wrap=True)

@@ -50,7 +50,6 @@ OPTIONS: Final = (
     ("grpc.http2.ping_timeout_ms", 10_000),
 )
 _AUTHORIZATION: Final = "authorization"
-_TLS: Final = "grpc+tls"
 
 
 class SessionStream(Protocol):
@@ -84,11 +83,12 @@ class Channel:
 
     def __init__(self, uri: str, access: Access, *, timeout: float) -> None:
         self._place = ServerAddress.parse(uri)
+        access.check(self._place)
         self.address = self._place.uri
         self.timeout = seconds(timeout, "timeout", positive=True)
         self.login = access.login(is_deephaven=self._place.is_deephaven)
         self._headers = access.other_headers()
-        self._certificates = access.tls_root_certs
+        self._access = access
         self._lock = threading.Lock()
         self._client: flight.FlightClient | None = None
         self._pid = os.getpid()
@@ -116,10 +116,13 @@ class Channel:
             if self._client is not None and self._pid != os.getpid():
                 self._client = None  # the parent's, which stays in memory (see leave_to_parent)
             if self._client is None:
+                roots, key, certificate = self._access.pem()
                 with translated(self.address):
                     self._client = flight.FlightClient(
                         self._place.location,
-                        tls_root_certs=self._certificates,
+                        tls_root_certs=roots,
+                        cert_chain=certificate,
+                        private_key=key,
                         middleware=[HeaderReader(self.login)],
                         generic_options=list(OPTIONS),
                     )
@@ -138,7 +141,7 @@ class Channel:
             headers: headers of this call only.
         """
         own = {_AUTHORIZATION: self.login.header, **(headers or {})}
-        extra = [(name.encode(), value.encode()) for name, value in own.items()]
+        extra = [(name.encode(), value.encode()) for name, value in own.items() if value]
         return flight.FlightCallOptions(timeout=timeout, headers=self._headers + extra)
 
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
@@ -154,15 +157,12 @@ class Channel:
         return (_AUTHORIZATION, session), *own
 
     @property
-    def grpc_target(self) -> tuple[str, bytes | None]:
-        """The address and the certificates for calls of gRPC.
+    def grpc_target(self) -> tuple[str, Access | None]:
+        """The address for calls of gRPC, and the credentials.
 
-        The certificates are None without TLS, and empty for those of the system.
+        The credentials are None without TLS.
         """
-        scheme, _, target = self._place.location.partition("://")
-        certificates = self._certificates
-        assert certificates is None or isinstance(certificates, bytes)  # Access has read them
-        return target, (certificates or b"") if scheme == _TLS else None
+        return self._place.location.partition("://")[2], self._access if self._place.is_tls else None
 
     def short(self) -> flight.FlightCallOptions:
         """Options of a call that ends within the timeout."""

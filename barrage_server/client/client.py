@@ -76,9 +76,11 @@ class Client:
         retry: RetryPolicy | None = None,
         headers: Mapping[str, str] | None = None,
         tls_root_certs: Pem | None = None,
+        tls_certificate: Pem | None = None,
+        tls_key: Pem | None = None,
         graph: UpdateGraph | None = None,
     ) -> None:
-        access = Access(token, user, password, headers, tls_root_certs)
+        access = Access(token, user, password, headers, tls_root_certs, tls_certificate, tls_key)
         self._session = Session(uri, access, timeout=timeout, retry=retry, graph=graph)
         self._channel = self._session.channel
         self._uploader = Uploader(self._channel, timeout)

@@ -27,6 +27,8 @@ def connect(
     retry: RetryPolicy | None = None,
     headers: Mapping[str, str] | None = None,
     tls_root_certs: Pem | None = None,
+    tls_certificate: Pem | None = None,
+    tls_key: Pem | None = None,
     wait: float = 0.0,
     graph: UpdateGraph | None = None,
 ) -> Client:
@@ -43,6 +45,8 @@ def connect(
         headers: further headers of every call. ``authorization`` is a log-in of another kind, such as
             ``"some.company.Handler secret"``.
         tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
+        tls_certificate: a certificate of this client, for servers that require one: PEM, or a file's path.
+        tls_key: its private key, likewise.
         wait: seconds to retry while the server does not answer yet.
         graph: the update graph of the replicas; one of the client's own when None.
 
@@ -61,6 +65,8 @@ def connect(
         retry=retry,
         headers=headers,
         tls_root_certs=tls_root_certs,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
         graph=graph,
     )
     deadline = time.monotonic() + patience

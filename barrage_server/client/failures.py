@@ -45,11 +45,14 @@ _HINTS: Final = (
         re.compile(r"is not in peer certificate"),
         "connect by a name that the certificate is for",
     ),
-    (
-        re.compile(r"failed to connect to all addresses.*(Socket closed|Connection reset|recvmsg)"),
-        "is it a port for TLS (grpc+tls://), or for browsers?",
-    ),
 )
+# The hints for a connection that is closed at once, without TLS and with it.
+_CLOSED: Final = re.compile(r"failed to connect to all addresses.*(Socket closed|Connection reset|recvmsg)")
+_CLOSED_HINT: Final = "is it a port for TLS (grpc+tls://), or for browsers?"
+_CLOSED_TLS_HINT: Final = (
+    "does it want a client certificate (tls_certificate=, tls_key=), one of an authority that it trusts?"
+)
+_TLS_SCHEMES: Final = ("grpc+tls://", "dh://")
 
 
 def typed_error(error: BaseException, address: str = "") -> BarrageError:
@@ -70,7 +73,7 @@ def typed_error(error: BaseException, address: str = "") -> BarrageError:
         found = kind(str(found))
     if isinstance(found, UnavailableError) and address and not is_told(error):
         reason = str(found).strip(". ") or "a message may have been larger than the connection allows"
-        hint = next((words for pattern, words in _HINTS if pattern.search(reason)), "")
+        hint = _hint(reason, address)
         reason = f"{reason}; {hint}" if hint else reason
         stop = "" if reason.endswith("?") else "."
         found = UnavailableError(f"No connection to {address}: {reason}{stop}")
@@ -80,6 +83,14 @@ def typed_error(error: BaseException, address: str = "") -> BarrageError:
             f"{where} is an Arrow Flight server that does not offer this: it knows no Barrage."
         )
     return found
+
+
+def _hint(reason: str, address: str) -> str:
+    """What may be the cause of a failed connection; empty for unknown reasons."""
+    hint = next((words for pattern, words in _HINTS if pattern.search(reason)), "")
+    if hint or not _CLOSED.search(reason):
+        return hint
+    return _CLOSED_TLS_HINT if address.startswith(_TLS_SCHEMES) else _CLOSED_HINT
 
 
 @contextmanager

@@ -97,11 +97,11 @@ class GrpcChannel:
             if self._pid != os.getpid():  # the parent's channel is left alone
                 self._grpc, self._pid = None, os.getpid()
             if self._grpc is None:
-                target, certificates = self._channel.grpc_target
-                if certificates is None:
+                target, access = self._channel.grpc_target
+                if access is None:
                     self._grpc = grpc.insecure_channel(target, _OPTIONS)
                 else:
-                    credentials = grpc.ssl_channel_credentials(certificates or None)
+                    credentials = grpc.ssl_channel_credentials(*access.pem())
                     self._grpc = grpc.secure_channel(target, credentials, _OPTIONS)
                 leave_to_parent(self._grpc)
             return self._grpc

@@ -34,6 +34,8 @@ class Login:
         password: the user's password.
         authorization: the whole header, for any other way to log in.
         is_deephaven: whether ``token`` is tried as a pre-shared key before it is tried as a bearer token.
+        has_certificate: whether the connection shows a certificate, which without other credentials is tried alone: a
+            server that reads a header takes no notice of it.
 
     Raises:
         InvalidRequestError: several ways to log in at once.
@@ -47,6 +49,7 @@ class Login:
         password: str | None = None,
         authorization: str | None = None,
         is_deephaven: bool = False,
+        has_certificate: bool = False,
     ) -> None:
         if sum(way is not None for way in (token, user, authorization)) > 1:
             raise InvalidRequestError("Log in with a token, or with user and password, or with a header of your own.")
@@ -63,7 +66,7 @@ class Login:
             if is_deephaven:
                 ways.reverse()
         else:
-            ways = [_ANONYMOUS]
+            ways = ["", _ANONYMOUS] if has_certificate else [_ANONYMOUS]
         self._lock = threading.Lock()
         self._ways = ways
         self._way = 0
@@ -73,7 +76,7 @@ class Login:
 
     @property
     def header(self) -> str:
-        """The present header."""
+        """The present header; empty for none."""
         with self._lock:
             return self._session or self._ways[self._way]
 

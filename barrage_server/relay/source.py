@@ -51,6 +51,8 @@ class Source:
         password: str | None = None,
         headers: Mapping[str, str] | None = None,
         tls_root_certs: Pem | None = None,
+        tls_certificate: Pem | None = None,
+        tls_key: Pem | None = None,
         columns: Sequence[str] | None = None,
         interval_ms: int = 10,
         timeout: float = 30.0,
@@ -61,11 +63,12 @@ class Source:
             InvalidRequestError: the URI is not that of a table, or an argument is wrong.
 
         """
-        access = Access(token, user, password, headers, tls_root_certs)
+        access = Access(token, user, password, headers, tls_root_certs, tls_certificate, tls_key)
         address = TableAddress.parse(uri)
         if "?" in uri or "#" in uri:
             raise InvalidRequestError(f"{uri!r} has a '?' or '#'; in a table's name write them as %3F and %23.")
         path_of_name(address.name)  # checks the name
+        access.check(address.server)
         return cls(
             uri,
             address,
@@ -91,6 +94,8 @@ class Source:
             password=access.password,
             headers=access.headers,
             tls_root_certs=access.tls_root_certs,
+            tls_certificate=access.tls_certificate,
+            tls_key=access.tls_key,
             timeout=self.timeout,
             retry=RetryPolicy.never(),
             graph=graph,

@@ -158,6 +158,8 @@ class TableMethods:
         password: str | None = None,
         headers: Mapping[str, str] | None = None,
         tls_root_certs: Pem | None = None,
+        tls_certificate: Pem | None = None,
+        tls_key: Pem | None = None,
         columns: Sequence[str] | None = None,
         interval_ms: int = 10,
         timeout: float = 30.0,
@@ -184,6 +186,8 @@ class TableMethods:
             password: the user's password.
             headers: further headers of every call upstream.
             tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
+            tls_certificate: a certificate of this server as a client of the upstream: PEM, or a file's path.
+            tls_key: its private key, likewise.
             columns: columns to follow; None for all.
             interval_ms: least time between two updates from upstream, in milliseconds; 0 for the upstream's default.
             timeout: most seconds of a short call upstream, and most seconds without progress of a longer call.
@@ -212,6 +216,8 @@ class TableMethods:
             password=password,
             headers=headers,
             tls_root_certs=tls_root_certs,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
             columns=columns,
             interval_ms=interval_ms,
             timeout=timeout,

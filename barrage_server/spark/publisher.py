@@ -5,6 +5,7 @@ There is one client per process and server: connections do not survive a fork, a
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import copy
 import os
@@ -28,11 +29,12 @@ from barrage_server.errors import (
 from barrage_server.flight.errors import from_flight, other_protocol
 from barrage_server.flight.staging import FLIGHT_ERRORS, CommitCalls, chunks, stage
 from barrage_server.spark.keeping import kept_alive
+from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.waiting import WaitPolicy
 from barrage_server.wire.commit_messages import StageRequest, StageResult
 from barrage_server.wire.protocol import HEALTH_ACTION
 
-__all__ = ["Publisher", "publisher_for"]
+__all__ = ["Publisher", "publisher_for", "publisher_of"]
 
 _HELD_BYTES: Final = 16 << 20
 """Most bytes of rows that are kept to be sent again. After more, a lost connection is an error."""
@@ -51,7 +53,7 @@ _SLOW_SECONDS: Final = 5.0
 _PROBE_SECONDS: Final = 30.0
 """Three times the pause between two such calls."""
 
-_LOG_IN: Final = " Pass token=, or set BARRAGE_TOKEN where the driver starts."
+_LOG_IN: Final = " Pass token=, or set BARRAGE_TOKEN where the driver starts, or pass user= and password=."
 
 
 class Publisher(CommitCalls):
@@ -61,12 +63,23 @@ class Publisher(CommitCalls):
         address: the URI of the server.
     """
 
-    def __init__(self, uri: str, *, token: str | None = None, tls_root_certs: bytes | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        *,
+        token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        tls_root_certs: str | None = None,
+        tls_certificate: str | None = None,
+        tls_key: str | None = None,
+    ) -> None:
         place = ServerAddress.parse(uri)
         self.address = place.uri
-        self._token = token
+        self._authorization = _authorization(token, user, password)
         self._policy = WaitPolicy(self.address, 0.0)
-        options = {} if tls_root_certs is None else {"tls_root_certs": tls_root_certs}
+        given = {"tls_root_certs": tls_root_certs, "cert_chain": tls_certificate, "private_key": tls_key}
+        options = {name: text.encode() for name, text in given.items() if text is not None}
         with _translated(f"connect to {self.address}"):
             self._client = flight.FlightClient(place.location, generic_options=_CHANNEL, **options)
 
@@ -146,7 +159,7 @@ class Publisher(CommitCalls):
         self._client.close()
 
     def _options(self, seconds: float | None = None) -> flight.FlightCallOptions:
-        headers = [] if self._token is None else [(b"authorization", f"Bearer {self._token}".encode())]
+        headers = [] if self._authorization is None else [(b"authorization", self._authorization)]
         return flight.FlightCallOptions(headers=headers, timeout=seconds)
 
     def act(self, action: str, body: bytes, doing: str) -> bytes:
@@ -168,23 +181,64 @@ class Publisher(CommitCalls):
         return self._policy.retried(once)
 
 
-_publishers: dict[tuple[int, str, str | None, str | None], Publisher] = {}
+def _authorization(token: str | None, user: str | None, password: str | None) -> bytes | None:
+    """The header to log in with; None without credentials."""
+    if user is not None:
+        return b"Basic " + base64.b64encode(f"{user}:{password or ''}".encode())
+    return None if token is None else f"Bearer {token}".encode()
 
 
-def publisher_for(uri: str, token: str | None = None, tls_root_certs: str | None = None) -> Publisher:
+_publishers: dict[tuple[int | str | None, ...], Publisher] = {}
+
+
+def publisher_for(
+    uri: str,
+    token: str | None = None,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    tls_root_certs: str | None = None,
+    tls_certificate: str | None = None,
+    tls_key: str | None = None,
+) -> Publisher:
     """The publisher of this process for one server, connected on first use.
 
     Args:
         uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
         token: the server's token, if it requires one.
+        user: name of a user, instead of a token.
+        password: the user's password.
         tls_root_certs: PEM text of the certificates to trust, if they are not among the system's.
+        tls_certificate: PEM text of the certificate to show, if the server requires one.
+        tls_key: PEM text of its private key.
     """
-    place = (os.getpid(), uri, token, tls_root_certs)
+    place = (os.getpid(), uri, token, user, password, tls_root_certs, tls_certificate, tls_key)
     publisher = _publishers.get(place)
     if publisher is None:
-        certs = None if tls_root_certs is None else tls_root_certs.encode()
-        publisher = _publishers.setdefault(place, Publisher(uri, token=token, tls_root_certs=certs))
+        made = Publisher(
+            uri,
+            token=token,
+            user=user,
+            password=password,
+            tls_root_certs=tls_root_certs,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+        )
+        publisher = _publishers.setdefault(place, made)
     return publisher
+
+
+def publisher_of(settings: PublishSettings) -> Publisher:
+    """The publisher of this process for those settings."""
+    return publisher_for(
+        settings.uri,
+        settings.token,
+        user=settings.user,
+        password=settings.password,
+        tls_root_certs=settings.tls_root_certs,
+        tls_certificate=settings.tls_certificate,
+        tls_key=settings.tls_key,
+    )
 
 
 @contextlib.contextmanager

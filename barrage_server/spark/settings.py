@@ -17,7 +17,7 @@ import pyarrow as pa
 from barrage_server.address import ServerAddress
 from barrage_server.arguments import flag, integer, shown
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
-from barrage_server.pem import Pem, read_certificates
+from barrage_server.pem import Pem, read_certificates, read_identity
 from barrage_server.wire.commit_messages import CommitPart, CommitRequest
 from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.target import check_target
@@ -29,19 +29,22 @@ __all__ = [
     "PublishSettings",
     "Ship",
     "parse_certificates",
+    "parse_identity",
     "parse_key",
     "parse_kind",
+    "parse_log_in",
     "parse_mode",
     "parse_on_gap",
     "parse_retry_seconds",
     "parse_ship",
-    "parse_token",
 ]
 
 DEFAULT_RETRY_SECONDS: Final = 300.0
 """Most seconds to wait for an unreachable server, as for a client's subscriptions."""
 TOKEN_VARIABLE: Final = "BARRAGE_TOKEN"
 """Environment variable of the driver with the server's token, for settings without one."""
+PASSWORD_VARIABLE: Final = "BARRAGE_PASSWORD"
+"""Environment variable of the driver with the user's password, for settings with a user and without one."""
 
 DEFAULT_SHIP_THRESHOLD: Final = 4 * 1024 * 1024
 """Bytes of Arrow data up to which ``ship="auto"`` sends a batch through the driver."""
@@ -58,6 +61,9 @@ _SPARK_MODES: Final = {
 _SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "path", "queryname"})
 # Options that a BarrageSink adds for the writer of its rows.
 _ERRAND_OPTIONS: Final = frozenset({"batch", "receipt", "expectedlast", "epoch"})
+
+# Spark masks options that have this word in name or value where it shows plans. The name of the private key has none.
+_MASKED: Final = "secret\n"
 
 _T = TypeVar("_T")
 
@@ -99,7 +105,11 @@ class PublishSettings:
     on_gap: OnGap = OnGap.FAIL
     takeover: bool = False
     token: str | None = field(default=None, repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
     tls_root_certs: str | None = field(default=None, repr=False)
+    tls_certificate: str | None = field(default=None, repr=False)
+    tls_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("uri", "table", "order_by", "publisher"):
@@ -118,6 +128,8 @@ class PublishSettings:
                 "barrage-server instead: grpc://host:8815."
             )
         object.__setattr__(self, "uri", address.uri)
+        if self.tls_certificate is not None:
+            address.need_tls("tls_certificate and tls_key")
         flag(self.takeover, "takeover")
         integer(self.ship_threshold, "ship_threshold")
         if self.capacity is not None:
@@ -190,6 +202,8 @@ class PublishSettings:
         """The options of the data source for these settings."""
         options = {field.name: getattr(self, field.name) for field in fields(self)}
         options["key"] = None if self.key is None else ",".join(name.replace(",", "\\,") for name in self.key)
+        if self.tls_key is not None:
+            options["tls_key"] = _MASKED + self.tls_key  # text before the PEM text means nothing
         return {name: str(value) for name, value in options.items() if value is not None}
 
     @classmethod
@@ -209,6 +223,9 @@ class PublishSettings:
             names = ", ".join(field.name for field in fields(cls))
             raise InvalidRequestError(f"Unknown option {', '.join(unknown)} of format 'barrage'; it has {names}.")
         threshold = _integer("ship_threshold", given.get("shipthreshold"))
+        token, user, password = parse_log_in(given.get("token"), given.get("user"), given.get("password"))
+        certificate, key = parse_identity(given.get("tlscertificate"), given.get("tlskey"))
+        key = None if key is None else key.removeprefix(_MASKED)
         return cls(
             uri=given.get("uri", ""),
             table=given.get("table", ""),
@@ -223,8 +240,12 @@ class PublishSettings:
             retry_seconds=parse_retry_seconds(given.get("retryseconds")),
             on_gap=parse_on_gap(given.get("ongap", OnGap.FAIL)),
             takeover=parse_takeover(given.get("takeover", "false")),
-            token=parse_token(given.get("token")),
+            token=token,
+            user=user,
+            password=password,
             tls_root_certs=parse_certificates(given.get("tlsrootcerts")),
+            tls_certificate=certificate,
+            tls_key=key,
         )
 
 
@@ -302,12 +323,37 @@ def parse_retry_seconds(seconds: float | str | None) -> float:
     return parsed
 
 
-def parse_token(token: str | None) -> str | None:
-    """The token to log in with: ``token``, or else ``BARRAGE_TOKEN``.
+def parse_log_in(
+    token: str | None, user: str | None, password: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """The token, or the user and the password, to log in with.
+
+    Without a user the token is ``token``, or else ``BARRAGE_TOKEN``. A user's password is ``password``, or else
+    ``BARRAGE_PASSWORD``.
 
     Raises:
-        InvalidRequestError: ``token`` is blank.
+        InvalidRequestError: one of them is no text, ``token`` or ``user`` is blank, both are given, or one of user and
+            password is missing.
     """
+    for value, what in ((token, "token"), (user, "user"), (password, "password")):
+        if value is not None and not isinstance(value, str):
+            raise InvalidRequestError(f"{what} must be text, not a {type(value).__name__}.")
+    if user is None:
+        if password is not None:
+            raise InvalidRequestError("A password needs a user: pass user as well, or the secret alone as token.")
+        return _token(token), None, None
+    if token is not None:
+        raise InvalidRequestError("The options token and user are two ways to log in; pass one of them.")
+    if not user.strip():
+        raise InvalidRequestError("user is empty; leave it out.")
+    if password is None:
+        password = os.environ.get(PASSWORD_VARIABLE)
+    if password is None:
+        raise InvalidRequestError(f"A user needs a password: pass password, or set {PASSWORD_VARIABLE} on the driver.")
+    return None, user, password
+
+
+def _token(token: str | None) -> str | None:
     if token is None:
         return os.environ.get(TOKEN_VARIABLE, "").strip() or None
     if not token.strip():
@@ -321,6 +367,20 @@ def parse_token(token: str | None) -> str | None:
 def parse_certificates(given: Pem | None) -> str | None:
     """The PEM text of certificates, given as text or as a file of the driver."""
     return None if given is None else read_certificates(given, "tls_root_certs").decode("utf-8", "replace")
+
+
+def parse_identity(certificate: Pem | None, key: Pem | None) -> tuple[str | None, str | None]:
+    """The PEM text of a certificate to show and of its private key.
+
+    They are given as text or as files of the driver.
+
+    Raises:
+        InvalidRequestError: one is missing or cannot be read, or they do not fit.
+    """
+    found = read_identity(certificate, key)
+    if found is None:
+        return None, None
+    return found[0].decode("utf-8", "replace"), found[1].decode("utf-8", "replace")
 
 
 def _choice(name: str, text: str, choices: Mapping[str, _T]) -> _T:

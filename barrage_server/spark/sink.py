@@ -24,7 +24,7 @@ from barrage_server.pem import Pem
 from barrage_server.spark.context import is_classic, output_mode, plan_size, publisher_id, sleep_for
 from barrage_server.spark.gap import check_gap
 from barrage_server.spark.micro_batch import Lasts, MicroBatch, Part
-from barrage_server.spark.publisher import publisher_for
+from barrage_server.spark.publisher import publisher_of
 from barrage_server.spark.settings import (
     DEFAULT_RETRY_SECONDS,
     DEFAULT_SHIP_THRESHOLD,
@@ -32,13 +32,14 @@ from barrage_server.spark.settings import (
     Ship,
     no_key_text,
     parse_certificates,
+    parse_identity,
     parse_key,
     parse_kind,
+    parse_log_in,
     parse_mode,
     parse_on_gap,
     parse_retry_seconds,
     parse_ship,
-    parse_token,
 )
 from barrage_server.spark.shipping import Shipped, choose, expected_size
 from barrage_server.spark.sink_table import SinkTable
@@ -105,7 +106,11 @@ class BarrageSink:
         takeover: let a query with a new checkpoint take over the name ``publisher``: its batches count from 0 again,
             and the query before it is refused from then on.
         token: the server's token; by default that of the driver's environment variable ``BARRAGE_TOKEN``.
+        user: name of a user, instead of a token.
+        password: the user's password; by default that of the driver's environment variable ``BARRAGE_PASSWORD``.
         tls_root_certs: certificates to trust, as PEM text or the path of a file on the driver's machine.
+        tls_certificate: a certificate to show to servers that require one, likewise. The executors show it too.
+        tls_key: its private key, likewise.
 
     Raises:
         KeyMismatchError: updates without a key; when called, also: other keys than the table's.
@@ -137,7 +142,11 @@ class BarrageSink:
         on_gap: str = "fail",
         takeover: bool = False,
         token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
         tls_root_certs: Pem | None = None,
+        tls_certificate: Pem | None = None,
+        tls_key: Pem | None = None,
     ) -> None:
         if (table is None) == (tables is None):
             raise InvalidRequestError("Name one table (table=), or several with their rows (tables=).")
@@ -149,6 +158,8 @@ class BarrageSink:
             if not isinstance(tables, Mapping) or not tables:
                 raise InvalidRequestError("tables must map the names of tables to SinkTable(...).")
         self.tables = None if tables is None else dict(tables)
+        log_in = parse_log_in(token, user, password)
+        certificate, private_key = parse_identity(tls_certificate, tls_key)
         self.settings = PublishSettings(
             uri=uri,
             table=next(iter(self.tables)) if self.tables else table or "",
@@ -163,8 +174,12 @@ class BarrageSink:
             retry_seconds=parse_retry_seconds(retry_seconds),
             on_gap=parse_on_gap(on_gap),
             takeover=takeover,
-            token=parse_token(token),
+            token=log_in[0],
+            user=log_in[1],
+            password=log_in[2],
             tls_root_certs=parse_certificates(tls_root_certs),
+            tls_certificate=certificate,
+            tls_key=private_key,
         )
         for name, each in (self.tables or {}).items():
             if not isinstance(each, SinkTable):
@@ -172,7 +187,7 @@ class BarrageSink:
             each.settings(self.settings, name)
         self._shipped: dict[tuple[str, str], Shipped] = {}
         self._committed: dict[str, int] = {}  # by publisher: the last batch that the server has confirmed
-        publisher_for(self.settings.uri, self.settings.token, self.settings.tls_root_certs).check_server()
+        publisher_of(self.settings).check_server()
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.tables or (self.settings.table,)))
@@ -205,7 +220,7 @@ class BarrageSink:
                 Part.checked(table.rows_of(frame, name), self._resolved(table.settings(settings, name), spark, query))
                 for name, table in self.tables.items()
             ]
-        connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_policy(policy)
+        connection = publisher_of(settings).with_policy(policy)
         return MicroBatch(frame, tuple(parts), batch_id, connection, query)
 
     def _publish(self, batch: MicroBatch, policy: WaitPolicy) -> None:

@@ -83,3 +83,14 @@ def test_refused_credentials_are_not_worth_another_try() -> None:
     assert login.sessions_lost == 0
     login.received(["Bearer one"])
     assert login.refused("Bearer wrong")  # another call has logged in meanwhile
+
+
+def test_a_certificate_is_tried_alone_and_then_beside_the_anonymous_header() -> None:
+    """A server of this project takes its identity where no header has another; Deephaven wants a header."""
+    login = Login(has_certificate=True)
+    assert login.header == ""
+    assert not login.refused("")
+    assert login.next_way()
+    assert login.header == "Anonymous"
+    assert not login.next_way()
+    assert Login(token="secret", has_certificate=True).header == "Bearer secret"

@@ -14,10 +14,12 @@ from typing import Any, Final
 import grpc
 import pyarrow as pa
 import pytest
+import trustme
 from barrage_proto.deephaven_pb2 import ExportedTableCreationResponse as Creation
 from barrage_proto.deephaven_pb2 import TableReference
 
 import barrage_server as bs
+from barrage_server.client.access import Access
 from barrage_server.client.channel import Channel
 from barrage_server.client.grpc_channel import GrpcChannel
 from barrage_server.client.plan_calls import Computed
@@ -46,16 +48,22 @@ def trades(server: bs.Server) -> KeyedTable:
     return table
 
 
+def _secure(target: str, access: Access) -> grpc.Channel:
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(*access.pem()))
+
+
 @pytest.fixture
 def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of ours are taken for Deephaven's."""
 
     def asked(channel: Channel) -> bool:
-        target, _ = channel.grpc_target
-        with grpc.insecure_channel(target) as opened:
+        target, access = channel.grpc_target
+        with grpc.insecure_channel(target) if access is None else _secure(target, access) as opened:
             call: Any = opened.unary_unary(_LOG_IN, response_deserializer=bytes)
             try:
-                _, answer = call.with_call(b"", metadata=(("authorization", channel.login.header),), timeout=10)
+                header = channel.login.header
+                metadata = (("authorization", header),) if header else ()
+                _, answer = call.with_call(b"", metadata=metadata, timeout=10)
             except grpc.RpcError as error:
                 told: Any = error
                 raise from_status(told.code().name, told.details()) from None
@@ -97,6 +105,23 @@ def test_a_plan_is_a_batch_whose_result_is_an_export(server: bs.Server, client: 
         trades.upsert({"id": [4], "sym": ["C"], "price": [9.0]})
         live.wait_until(lambda view: view.to_arrow().to_pydict() == {"id": [4]})
     until(lambda: plan.size == 3)
+
+
+def test_plans_travel_with_the_certificate_of_the_client(hidden: None) -> None:
+    authority = trustme.CA()
+    mine, its = authority.issue_cert("desk.example.com"), authority.issue_cert("127.0.0.1")
+    roots = authority.cert_pem.bytes()
+    tls = its.cert_chain_pems[0].bytes(), its.private_key_pem.bytes()
+    with bs.Server(tls=tls, client_root_certs=roots, deephaven_port=0) as server:
+        server.append_table("trades", SCHEMA).append({"id": [1, 2], "sym": ["A", "B"], "price": [1.0, 2.0]})
+        with bs.connect(
+            str(server.deephaven_uri),
+            tls_root_certs=roots,
+            tls_certificate=mine.cert_chain_pems[0].bytes(),
+            tls_key=mine.private_key_pem.bytes(),
+        ) as client:
+            assert client.is_deephaven
+            assert client.table("trades").where("price > 1").view("id").to_arrow().to_pydict() == {"id": [2]}
 
 
 def test_exports_are_released(server: bs.Server, client: bs.Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 import trustme
@@ -13,11 +15,14 @@ from barrage_server.wire.protocol import PublishMode, TableKind
 
 URI = "grpc://127.0.0.1:1"
 CERTIFICATE = trustme.CA().cert_pem.bytes().decode()
+ISSUED = trustme.CA().issue_cert("job.example.com")
+CHAIN, KEY = ISSUED.cert_chain_pems[0].bytes(), ISSUED.private_key_pem.bytes()
 
 
 @pytest.fixture(autouse=True)
 def _no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BARRAGE_TOKEN", raising=False)
+    monkeypatch.delenv("BARRAGE_PASSWORD", raising=False)
 
 
 def test_settings_survive_as_options() -> None:
@@ -123,6 +128,15 @@ def test_changing_rows_needs_a_key(mode: str) -> None:
         ({"uri": "dh+plain://here:10000"}, "for Deephaven's clients; publish to the Arrow Flight port"),
         ({"uri": "grpc://here:1/t"}, "names more than a server"),
         ({"tls_root_certs": "/nowhere/at/all.pem"}, "tls_root_certs.*cannot be read"),
+        ({"token": 5}, "token must be text"),
+        ({"token": "a", "user": "b", "password": "c"}, "token and user are two ways to log in"),
+        ({"user": "b"}, "A user needs a password: pass password, or set BARRAGE_PASSWORD"),
+        ({"user": " ", "password": "c"}, "user is empty"),
+        ({"password": "c"}, "A password needs a user"),
+        ({"tls_key": "-----BEGIN "}, "tls_key needs tls_certificate"),
+        ({"tls_certificate": CERTIFICATE}, "tls_certificate needs tls_key"),
+        ({"tls_certificate": CERTIFICATE, "tls_key": CERTIFICATE}, "do not fit each other"),
+        ({"tls_certificate": CHAIN, "tls_key": KEY}, "for connections with TLS, as in grpc\\+tls://127.0.0.1:1"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, object], text: str) -> None:
@@ -170,3 +184,42 @@ def test_the_token_comes_from_the_environment_when_none_is_given(monkeypatch: py
 def test_a_server_may_be_waited_for_without_end() -> None:
     assert BarrageSink(URI, table="t", retry_seconds=float("inf")).settings.retry_seconds == float("inf")
     assert PublishSettings.from_options({"uri": URI, "table": "t", "retrySeconds": "inf"}).retry_seconds == float("inf")
+
+
+def test_settings_of_a_user_survive_as_options() -> None:
+    """With the certificate; a token in the environment of the driver is not read beside them."""
+    settings = PublishSettings(
+        uri="grpc+tls://127.0.0.1:1",
+        table="t",
+        user="anna",
+        password="of,anna",
+        tls_certificate=CHAIN.decode(),
+        tls_key=KEY.decode(),
+    )
+    options = settings.to_options()
+    assert PublishSettings.from_options(options) == settings
+    assert options["tls_key"].startswith("secret")  # by which Spark masks it where it shows plans
+
+
+def test_the_password_comes_from_the_environment_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARRAGE_TOKEN", "not beside a user")
+    monkeypatch.setenv("BARRAGE_PASSWORD", "from the driver")
+    for settings in (
+        BarrageSink(URI, table="t", user="anna").settings,
+        PublishSettings.from_options({"uri": URI, "table": "t", "user": "anna"}),
+    ):
+        assert (settings.token, settings.user, settings.password) == (None, "anna", "from the driver")
+    assert BarrageSink(URI, table="t", user="anna", password="mine").settings.password == "mine"
+    assert BarrageSink(URI, table="t").settings.password is None
+
+
+def test_pem_may_be_files_of_the_driver(tmp_path: Path) -> None:
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    chain.write_bytes(CHAIN)
+    key.write_bytes(KEY)
+    sink = BarrageSink("grpc+tls://127.0.0.1:1", table="t", tls_certificate=chain, tls_key=str(key))
+    options = {"uri": "grpc+tls://127.0.0.1:1", "table": "t", "tlsCertificate": str(chain), "tls_key": str(key)}
+    for settings in (sink.settings, PublishSettings.from_options(options)):
+        assert settings.tls_certificate == chain.read_text()
+        assert settings.tls_key == key.read_text()
+        assert "PRIVATE" not in repr(settings)

@@ -22,9 +22,10 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from barrage_server.flight.sockets import peer_name
+from barrage_server.pem import load_identity
 from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.listening import cannot_listen
-from barrage_server.server.web.tls import load_identity, tls_context
+from barrage_server.server.web.tls import tls_context
 
 __all__ = ["Companion", "FrontSocket", "SocketLimits", "WebFront", "close_reason", "peer_of"]
 

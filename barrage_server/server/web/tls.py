@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
-from pathlib import Path
 
 from barrage_server.errors import InvalidRequestError
+from barrage_server.pem import load_identity
 
-__all__ = ["load_identity", "tls_context"]
+__all__ = ["tls_context"]
 
 
 def tls_context(chain: bytes, key: bytes, client_roots: bytes | None = None) -> ssl.SSLContext:
@@ -32,23 +31,3 @@ def tls_context(chain: bytes, key: bytes, client_roots: bytes | None = None) -> 
             raise InvalidRequestError("The certificates to trust for clients are no PEM.") from error
     load_identity(context, chain, key)
     return context
-
-
-def load_identity(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
-    """Present a certificate to new connections of ``context``.
-
-    Raises the errors of :func:`tls_context`.
-    """
-    # The ssl module reads certificates from files only. The key's file is readable by its owner only, and deleted soon.
-    with tempfile.TemporaryDirectory(prefix="barrage-tls-") as folder:
-        chain_file, key_file = Path(folder, "chain.pem"), Path(folder, "key.pem")
-        chain_file.write_bytes(chain)
-        key_file.touch(mode=0o600)
-        key_file.write_bytes(key)
-        try:
-            # with an empty password, because ssl would ask the terminal for one
-            context.load_cert_chain(chain_file, key_file, password=b"")
-        except (ssl.SSLError, ValueError) as error:
-            raise InvalidRequestError(
-                "The TLS certificate chain and its private key do not fit, or are no PEM."
-            ) from error
