@@ -124,7 +124,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
 def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Server:
     """The server of the settings, on its ports.
 
-    A port of the page that nobody chose costs the page only, also if another server takes it in this moment.
+    It has no page if the settings name no port for it and another server takes the default one meanwhile.
 
     Args:
         settings: the settings.

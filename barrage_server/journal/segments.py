@@ -23,7 +23,7 @@ __all__ = ["Journal", "Segment", "cut_journal", "era_of", "read_journal", "reser
 FORMAT_VERSION: Final = 1
 _ENDING: Final = ".log"
 _SMALL_RECORDS: Final = 8
-"""Least records of one size in the zeros ahead of them; for fewer, it costs too much to write the bytes twice."""
+"""Zeros are written ahead if as many records as this fit into them: every byte is written twice then."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Segment:
         file: the file.
         size: bytes of its records.
         synced: bytes of its records that are known to be synced.
-        length: bytes of the file: its records, and zeros that were written ahead.
+        length: most bytes of the file: its records, and zeros that were written ahead.
     """
 
     name: str
@@ -43,12 +43,6 @@ class Segment:
     size: int = 0
     synced: int = 0
     length: int = 0
-
-    def cut_zeros(self) -> None:
-        """Cut off the zeros that were written ahead; :meth:`JournalFile.sync` follows."""
-        if self.length > self.size:
-            self.file.truncate(self.size)
-            self.length = self.size
 
 
 class Journal:
@@ -59,8 +53,8 @@ class Journal:
         identity: the identity of the data directory.
         number: the number of the first record to write.
         era: the id of the present era.
-        ahead: zeros that are written ahead of small records: a sync after each of them is then faster, by half where
-            the file system keeps the size of a file elsewhere than its bytes. 0 for records that nobody waits for.
+        ahead: zeros to write behind a small record, over which the next ones are written. They do not change the size
+            of the file then, so that a sync takes one write of the disk instead of two. 0 writes none.
 
     Attributes:
         number: the number of the next record.
@@ -104,11 +98,11 @@ class Journal:
 
     def _fill(self, segment: Segment) -> None:
         """Write zeros ahead of the next records, if the disk has room for them."""
+        segment.length += self._ahead  # some of them may be written even if not all can
         try:
             segment.file.fill(self._ahead)
         except OSError:
             self._ahead = 0
-        segment.length += self._ahead
 
     def sync(self) -> int:
         """Sync the written records; returns the number of the first that may not be."""
@@ -129,7 +123,8 @@ class Journal:
         """
         number, before = self.number, self.segment
         if before.length > before.size:
-            before.cut_zeros()
+            before.file.truncate(before.size)
+            before.length = before.size
             before.file.sync()
         segment = self._begin()
         try:

@@ -425,7 +425,7 @@ class TestThePageOfBrowsers:
             assert web_port(load_settings(None, {})) is None
         assert "--web-port" in caplog.text
 
-    def test_a_port_that_another_server_takes_in_this_moment_costs_the_page_only(
+    def test_there_is_no_page_if_another_server_takes_its_default_port_meanwhile(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as other:

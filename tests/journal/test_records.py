@@ -177,6 +177,30 @@ def test_a_disk_without_room_for_zeros_takes_records(
     assert numbers(OsDirectory(tmp_path)) == list(range(21))
 
 
+def test_some_zeros_on_a_full_disk_are_cut_off_with_the_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwritev = os.pwritev
+
+    def filled(descriptor: int, parts: list[memoryview], place: int) -> int:
+        if sum(map(len, parts)) == 8000:
+            return pwritev(descriptor, [parts[0][:100]], place)
+        if sum(map(len, parts)) > 7000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return pwritev(descriptor, parts, place)
+
+    monkeypatch.setattr(os, "pwritev", filled)
+    written = Journal(OsDirectory(tmp_path), "here", 0, "era", ahead=8000)
+    written.append(RecordType.CYCLE, [b"one"])
+    first = tmp_path / written.segment.name
+    assert first.stat().st_size == written.segment.size + 100
+    written.sync()
+    written.rotate()
+    written.append(RecordType.CYCLE, [b"two"])
+    written.close()
+    assert numbers(OsDirectory(tmp_path)) == list(range(4))
+
+
 def test_an_interrupt_leaves_a_whole_record_or_none(tmp_path: Path) -> None:
     """In whichever call it comes."""
     calls = place = 0

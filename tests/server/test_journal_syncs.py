@@ -141,7 +141,7 @@ def test_a_publisher_that_waits_while_the_server_closes_is_told_what_is_true(
 def test_rows_that_were_acknowledged_beside_the_end_of_a_process_are_kept(folder: Path) -> None:
     """Threads of the process go on until it has ended: the directory is closed beside them, and not the graph."""
     program = """
-import sys, threading, time
+import sys, threading
 import barrage_server as bs
 
 def feed(number):
@@ -150,15 +150,17 @@ def feed(number):
             table.append({"key": [4 * n + number], "text": ["x" * (n % 50)]})
         except bs.ReadOnlyError:
             return
+        if n == 20:
+            many.set()
         sys.stdout.write(f"{4 * n + number}\\n")
         sys.stdout.flush()
 
+many = threading.Event()
 server = bs.Server(data_dir=sys.argv[1], fsync="always")
 table = server.append_table("t", {"key": "int64", "text": "string"})
 for number in range(3):
     threading.Thread(target=feed, args=[number], daemon=True).start()
-while table.size < 60:
-    time.sleep(0.001)
+many.wait()
 """
     for _ in range(3):
         done = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -87,10 +88,10 @@ def test_a_reread_token_is_applied_later(path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "words"), [("", "has no token in its first line"), (None, "cannot be read: No such")])
 def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
-    path = tmp_path / "token"
+    path, wrong = tmp_path / "token", cast("Path", 7)
     if text is not None:
         path.write_text(text)
     with pytest.raises(bs.InvalidRequestError, match=words):
         bs.TokenFile(path)
     with pytest.raises(bs.InvalidRequestError, match="path must be the path of a file"):
-        bs.TokenFile(7)  # type: ignore[arg-type]
+        bs.TokenFile(wrong)
