@@ -23,10 +23,8 @@ The file is TOML, and each entry has a name and roles::
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
-import threading
 import time
 import tomllib
 from collections.abc import Callable, Mapping
@@ -39,13 +37,11 @@ from barrage_server.arguments import shown
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.public import public
 from barrage_server.server.authentication import CERTIFICATE, REFUSED, Credentials
-from barrage_server.server.file_stamp import file_stamp
 from barrage_server.server.passwords import Passwords
 from barrage_server.server.principal import Principal
+from barrage_server.server.watched_file import WatchedFile
 
 __all__ = ["CredentialFile"]
-
-logger = logging.getLogger("barrage_server.server")
 
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 _PLACE: Final = re.compile(r"\(at (line \d+, column \d+|end of document)\)$")
@@ -97,17 +93,11 @@ class CredentialFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            self._path = Path(path)
-        except TypeError:
-            raise InvalidRequestError(f"path must be the path of a file, not {shown(path)}.") from None
-        self._lock = threading.Lock()
         self._passwords: Passwords | None = None
-        self._seen = file_stamp(self._path)
-        self._content = self._read()
+        self._file = WatchedFile(path, self._read, "credentials")
 
     def __repr__(self) -> str:
-        return f"<CredentialFile {str(self._path)!r}>"
+        return f"<CredentialFile {str(self._file.path)!r}>"
 
     def __call__(self, credentials: Credentials) -> Principal:
         """The caller; checking a password takes long.
@@ -119,7 +109,7 @@ class CredentialFile:
         found = self.quick(credentials)
         if found is not None:
             return found
-        user = self._content.user(credentials.user)
+        user = self._file.content.user(credentials.user)
         passwords = self._passwords
         assert passwords is not None
         if not passwords.verify(credentials.user, credentials.secret, None if user is None else user[1]):
@@ -129,7 +119,7 @@ class CredentialFile:
 
     def quick(self, credentials: Credentials) -> Principal | None:
         """The caller; ``None`` when a password must be hashed to decide."""
-        content = self._content
+        content = self._file.content
         if credentials.scheme == CERTIFICATE:
             found = content.certificates.get(credentials.secret)
         else:
@@ -146,29 +136,19 @@ class CredentialFile:
 
     def holds(self, principal: Principal) -> bool:
         """Whether the file still has the entry of ``principal``, unchanged."""
-        return principal in self._content.valid
+        return principal in self._file.content.valid
 
     @property
     def named_roles(self) -> frozenset[str]:
         """The names of all roles in the file."""
-        return self._content.roles
+        return self._file.content.roles
 
     def refresh(self, *, force: bool = False) -> None:
         """Read the file again if it has changed, or in any case with ``force``.
 
         Called about once a second.
         """
-        with self._lock:
-            stamp = file_stamp(self._path)
-            if stamp == self._seen and not force:
-                return
-            self._seen = stamp
-            try:
-                self._content = self._read()
-            except InvalidRequestError as error:
-                logger.error("the credentials stay as they were: %s", error)
-            else:
-                logger.info("credentials read from %s", self._path)
+        self._file.refresh(force=force)
 
     def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
         """Read the file again, without applying it.
@@ -180,35 +160,26 @@ class CredentialFile:
             InvalidRequestError: the file cannot be read, or an entry is wrong.
 
         """
-        stamp = file_stamp(self._path)
-        content = self._read()
-
-        def apply() -> None:
-            with self._lock:
-                self._seen, self._content = stamp, content
-            logger.info("credentials read from %s", self._path)
-
+        content, apply = self._file.reread()
         return content.roles, apply
 
-    def _read(self) -> _Content:
+    def _read(self, path: Path) -> _Content:
         try:
-            with self._path.open("rb") as file:
+            with path.open("rb") as file:
                 data = file.read(_MOST_BYTES + 1)
         except OSError as error:
-            raise InvalidRequestError(
-                f"The credentials in {str(self._path)!r} cannot be read: {error.strerror}."
-            ) from None
+            raise InvalidRequestError(f"The credentials in {str(path)!r} cannot be read: {error.strerror}.") from None
         if len(data) > _MOST_BYTES:
-            raise InvalidRequestError(f"The credentials in {str(self._path)!r} have more than {_MOST_BYTES:,} bytes.")
+            raise InvalidRequestError(f"The credentials in {str(path)!r} have more than {_MOST_BYTES:,} bytes.")
         try:
             content = _parsed(tomllib.loads(data.decode()))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             # the text of the error may quote a secret; what it ends with may not
             place = _PLACE.search(str(error))
             where = "" if place is None else f" {place[0]}"
-            raise InvalidRequestError(f"The credentials in {str(self._path)!r} are not TOML{where}.") from None
+            raise InvalidRequestError(f"The credentials in {str(path)!r} are not TOML{where}.") from None
         except InvalidRequestError as error:
-            raise InvalidRequestError(f"The credentials in {str(self._path)!r}: {error}") from None
+            raise InvalidRequestError(f"The credentials in {str(path)!r}: {error}") from None
         if content.users:
             hashes = [encoded for _, encoded in content.users.values()]
             if self._passwords is None:

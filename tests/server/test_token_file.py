@@ -66,7 +66,7 @@ def test_a_file_without_a_token_leaves_the_former_one(
     held.refresh()
     assert held.holds(principal)
     assert held.quick(shown) == principal
-    assert "the token stays as it was" in caplog.text
+    assert "the tokens stay as they were" in caplog.text
     with pytest.raises(bs.InvalidRequestError, match="token"):
         held.reread()
     write(path, "second")
