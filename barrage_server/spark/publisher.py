@@ -11,6 +11,7 @@ import copy
 import os
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from barrage_server.spark.waiting import WaitPolicy
 from barrage_server.wire.commit_messages import StageRequest, StageResult
 from barrage_server.wire.protocol import HEALTH_ACTION
 
-__all__ = ["Publisher", "publisher_for", "publisher_of"]
+__all__ = ["Publisher", "ServerAccess", "publisher_for"]
 
 _HELD_BYTES: Final = 16 << 20
 """Most bytes of rows that are kept to be sent again. After more, a lost connection is an error."""
@@ -56,29 +57,61 @@ _PROBE_SECONDS: Final = 30.0
 _LOG_IN: Final = " Pass token=, or set BARRAGE_TOKEN where the driver starts, or pass user= and password=."
 
 
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """A server, and how to log in to it.
+
+    Attributes:
+        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
+        token: the server's token, if it requires one.
+        user: name of a user, instead of a token.
+        password: the user's password.
+        tls_root_certs: PEM text of the certificates to trust, if they are not among the system's.
+        tls_certificate: PEM text of the certificate to show, if the server requires one.
+        tls_key: PEM text of its private key.
+    """
+
+    uri: str
+    token: str | None = field(default=None, repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls_root_certs: str | None = field(default=None, repr=False)
+    tls_certificate: str | None = field(default=None, repr=False)
+    tls_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, settings: PublishSettings) -> ServerAccess:
+        """The access that settings name."""
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
+
+    @property
+    def authorization(self) -> bytes | None:
+        """The header to log in with; None without credentials."""
+        if self.user is not None:
+            return b"Basic " + base64.b64encode(f"{self.user}:{self.password or ''}".encode())
+        return None if self.token is None else f"Bearer {self.token}".encode()
+
+
 class Publisher(CommitCalls):
     """A connection that stages and commits batches. Thread-safe.
+
+    Args:
+        access: the server, and the log-in.
 
     Attributes:
         address: the URI of the server.
     """
 
-    def __init__(
-        self,
-        uri: str,
-        *,
-        token: str | None = None,
-        user: str | None = None,
-        password: str | None = None,
-        tls_root_certs: str | None = None,
-        tls_certificate: str | None = None,
-        tls_key: str | None = None,
-    ) -> None:
-        place = ServerAddress.parse(uri)
+    def __init__(self, access: ServerAccess) -> None:
+        place = ServerAddress.parse(access.uri)
         self.address = place.uri
-        self._authorization = _authorization(token, user, password)
+        self._authorization = access.authorization
         self._policy = WaitPolicy(self.address, 0.0)
-        given = {"tls_root_certs": tls_root_certs, "cert_chain": tls_certificate, "private_key": tls_key}
+        given = {
+            "tls_root_certs": access.tls_root_certs,
+            "cert_chain": access.tls_certificate,
+            "private_key": access.tls_key,
+        }
         options = {name: text.encode() for name, text in given.items() if text is not None}
         with _translated(f"connect to {self.address}"):
             self._client = flight.FlightClient(place.location, generic_options=_CHANNEL, **options)
@@ -181,64 +214,16 @@ class Publisher(CommitCalls):
         return self._policy.retried(once)
 
 
-def _authorization(token: str | None, user: str | None, password: str | None) -> bytes | None:
-    """The header to log in with; None without credentials."""
-    if user is not None:
-        return b"Basic " + base64.b64encode(f"{user}:{password or ''}".encode())
-    return None if token is None else f"Bearer {token}".encode()
+_publishers: dict[tuple[int, ServerAccess], Publisher] = {}
 
 
-_publishers: dict[tuple[int | str | None, ...], Publisher] = {}
-
-
-def publisher_for(
-    uri: str,
-    token: str | None = None,
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    tls_root_certs: str | None = None,
-    tls_certificate: str | None = None,
-    tls_key: str | None = None,
-) -> Publisher:
-    """The publisher of this process for one server, connected on first use.
-
-    Args:
-        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
-        token: the server's token, if it requires one.
-        user: name of a user, instead of a token.
-        password: the user's password.
-        tls_root_certs: PEM text of the certificates to trust, if they are not among the system's.
-        tls_certificate: PEM text of the certificate to show, if the server requires one.
-        tls_key: PEM text of its private key.
-    """
-    place = (os.getpid(), uri, token, user, password, tls_root_certs, tls_certificate, tls_key)
+def publisher_for(access: ServerAccess) -> Publisher:
+    """The publisher of this process for a server and a log-in."""
+    place = (os.getpid(), access)
     publisher = _publishers.get(place)
     if publisher is None:
-        made = Publisher(
-            uri,
-            token=token,
-            user=user,
-            password=password,
-            tls_root_certs=tls_root_certs,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
-        )
-        publisher = _publishers.setdefault(place, made)
+        publisher = _publishers.setdefault(place, Publisher(access))
     return publisher
-
-
-def publisher_of(settings: PublishSettings) -> Publisher:
-    """The publisher of this process for those settings."""
-    return publisher_for(
-        settings.uri,
-        settings.token,
-        user=settings.user,
-        password=settings.password,
-        tls_root_certs=settings.tls_root_certs,
-        tls_certificate=settings.tls_certificate,
-        tls_key=settings.tls_key,
-    )
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from barrage_server.pem import Pem
 from barrage_server.spark.context import is_classic, output_mode, plan_size, publisher_id, sleep_for
 from barrage_server.spark.gap import check_gap
 from barrage_server.spark.micro_batch import Lasts, MicroBatch, Part
-from barrage_server.spark.publisher import publisher_of
+from barrage_server.spark.publisher import ServerAccess, publisher_for
 from barrage_server.spark.settings import (
     DEFAULT_RETRY_SECONDS,
     DEFAULT_SHIP_THRESHOLD,
@@ -187,7 +187,7 @@ class BarrageSink:
             each.settings(self.settings, name)
         self._shipped: dict[tuple[str, str], Shipped] = {}
         self._committed: dict[str, int] = {}  # by publisher: the last batch that the server has confirmed
-        publisher_of(self.settings).check_server()
+        publisher_for(ServerAccess.of(self.settings)).check_server()
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.tables or (self.settings.table,)))
@@ -220,7 +220,7 @@ class BarrageSink:
                 Part.checked(table.rows_of(frame, name), self._resolved(table.settings(settings, name), spark, query))
                 for name, table in self.tables.items()
             ]
-        connection = publisher_of(settings).with_policy(policy)
+        connection = publisher_for(ServerAccess.of(settings)).with_policy(policy)
         return MicroBatch(frame, tuple(parts), batch_id, connection, query)
 
     def _publish(self, batch: MicroBatch, policy: WaitPolicy) -> None:

@@ -43,7 +43,7 @@ except ImportError as error:
 from barrage_server.spark.arrow_types import arrow_schema, conform
 from barrage_server.spark.context import BATCH_ID, QUERY_ID
 from barrage_server.spark.gap import check_gap
-from barrage_server.spark.publisher import Publisher, publisher_of
+from barrage_server.spark.publisher import Publisher, ServerAccess, publisher_for
 from barrage_server.spark.shipping import Receipt
 from barrage_server.spark.tasks import stage_batches
 from barrage_server.spark.waiting import WaitPolicy
@@ -112,14 +112,14 @@ class _Writer:
             keyed = PublishMode.UPSERT if settings.key else PublishMode.APPEND
             settings = replace(settings, mode=PublishMode.REPLACE if overwrite else keyed)
         settings.check_columns(schema)
-        publisher_of(settings).check_server()
+        publisher_for(ServerAccess.of(settings)).check_server()
         self.settings = settings
         self.schema = schema
 
     def connect(self, seconds: float) -> Publisher:
         """The connection of this process, which waits ``seconds`` at most."""
         settings = self.settings
-        connection = publisher_of(settings)
+        connection = publisher_for(ServerAccess.of(settings))
         return connection.with_policy(WaitPolicy(settings.uri, min(seconds, settings.retry_seconds)))
 
     def stage(

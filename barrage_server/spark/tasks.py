@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from barrage_server.spark.context import is_classic
-from barrage_server.spark.publisher import publisher_of
+from barrage_server.spark.publisher import ServerAccess, publisher_for
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.waiting import WaitPolicy
 from barrage_server.spark.worker import QuickAckSockets, keep_what_is_loaded
@@ -57,7 +57,7 @@ def stage_batches(
             yield rows
 
     request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex, epoch)
-    connection = publisher_of(settings).with_policy(WaitPolicy(settings.uri, settings.retry_seconds))
+    connection = publisher_for(ServerAccess.of(settings)).with_policy(WaitPolicy(settings.uri, settings.retry_seconds))
     with QuickAckSockets() as sockets:
         sockets.acknowledge()
         result = connection.stage(request, schema, counted())

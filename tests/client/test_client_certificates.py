@@ -135,9 +135,10 @@ def test_a_damaged_key_is_in_no_error(issuer: Issuer, tmp_path: Path) -> None:
     """Text without its first line could be a path; what it says is kept."""
     chain, key = issuer.pair("feed.example.com")
     damaged = key.decode().partition("\n")[2]
-    for wrong in (damaged, damaged.encode(), damaged[:60], 7):
+    texts: list[Any] = [damaged, damaged.encode(), damaged[:60], 7]
+    for wrong in texts:
         with pytest.raises(bs.InvalidRequestError, match=r"^tls_key takes PEM text or the path") as told:
-            bs.connect(TLS, tls_certificate=chain, tls_key=wrong)  # type: ignore[arg-type]
+            bs.connect(TLS, tls_certificate=chain, tls_key=wrong)
         assert damaged[:30] not in str(told.value)
     missing = tmp_path / "none.pem"
     with pytest.raises(bs.InvalidRequestError, match=r"none\.pem.* cannot be read: No such file"):

@@ -15,7 +15,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.client import publication as publication_module
 from barrage_server.engine import KeyedTable, UpdateGraph
-from barrage_server.spark.publisher import Publisher
+from barrage_server.spark.publisher import Publisher, ServerAccess
 from barrage_server.subscription import Poll, Subscription
 from barrage_server.wire.commit_messages import CommitRequest, StageRequest
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY, PublishMode, PutOptions
@@ -296,7 +296,7 @@ def test_a_struct_is_a_key_through_every_way_in(server: bs.Server, client: bs.Cl
             with writer:
                 writer.write_table(marked)
         else:
-            publisher = Publisher(server.uri)
+            publisher = Publisher(ServerAccess(server.uri))
             last = publisher.last_batch("p", "t")
             batch = 0 if last is None else last + 1
             staged = publisher.stage(StageRequest("p", "t", batch, "a"), rows.schema, rows.to_batches())

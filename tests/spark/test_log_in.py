@@ -12,7 +12,7 @@ import trustme
 
 import barrage_server as bs
 from barrage_server.spark import BarrageSink, register
-from barrage_server.spark.publisher import Publisher
+from barrage_server.spark.publisher import Publisher, ServerAccess
 from tests.spark.feeding import Drain, Feed
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ def pair(tmp_path: Path) -> dict[str, str]:
 
 def test_a_publisher_shows_its_certificate(guarded: bs.Server, pair: dict[str, str]) -> None:
     texts: dict[str, Any] = {name: Path(path).read_text() for name, path in pair.items()}
-    assert Publisher(guarded.uri, **texts).last_batch("p", "t") is None
+    assert Publisher(ServerAccess(guarded.uri, **texts)).last_batch("p", "t") is None
     BarrageSink(guarded.uri, table="t", **texts)
     with pytest.raises(bs.UnavailableError):
-        Publisher(guarded.uri, tls_root_certs=ROOTS.decode()).last_batch("p", "t")
+        Publisher(ServerAccess(guarded.uri, tls_root_certs=ROOTS.decode())).last_batch("p", "t")
 
 
 def test_a_publisher_shows_user_and_password(users: bs.Server) -> None:
-    assert Publisher(users.uri, user="job", password=PASSWORD).last_batch("p", "t") is None
+    assert Publisher(ServerAccess(users.uri, user="job", password=PASSWORD)).last_batch("p", "t") is None
     BarrageSink(users.uri, table="t", user="job", password=PASSWORD)
     with pytest.raises(bs.AuthenticationError, match="or pass user= and password=") as told:
         BarrageSink(users.uri, table="t", user="job", password=PASSWORD + "x")
@@ -81,10 +81,10 @@ def test_a_publisher_shows_user_and_password(users: bs.Server) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("ship", ["driver", "executors"])
 def test_a_sink_publishes_with_a_certificate(
-    guarded: bs.Server, pair: dict[str, str], feed: Feed, drain: Drain, ship: str
+    guarded: bs.Server, pair: dict[str, Any], feed: Feed, drain: Drain, ship: str
 ) -> None:
     feed.add({"v": [3, 1]})
-    sink = BarrageSink(guarded.uri, table="t", ship=ship, **pair)  # type: ignore[arg-type]
+    sink = BarrageSink(guarded.uri, table="t", ship=ship, **pair)
     drain(feed.stream().writeStream.foreachBatch(sink))
     assert guarded.table("t").size == 2
 

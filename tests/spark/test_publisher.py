@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.spark.publisher import Publisher, publisher_for
+from barrage_server.spark.publisher import Publisher, ServerAccess, publisher_for
 from barrage_server.wire.commit_messages import CommitRequest, StageRequest
 from barrage_server.wire.protocol import PublishMode
 
@@ -18,7 +18,7 @@ SCHEMA = pa.schema([("v", pa.int64())])
 
 @pytest.fixture
 def publisher(server: bs.Server) -> Iterator[Publisher]:
-    made = Publisher(server.uri)
+    made = Publisher(ServerAccess(server.uri))
     yield made
     made.close()
 
@@ -94,24 +94,24 @@ def test_a_schema_that_a_server_refuses_at_once_is_told(publisher: Publisher) ->
 
 
 def test_one_publisher_per_process_and_server(server: bs.Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = publisher_for(server.uri)
-    assert publisher_for(server.uri) is first
-    assert publisher_for(server.uri, "token") is not first
+    first = publisher_for(ServerAccess(server.uri))
+    assert publisher_for(ServerAccess(server.uri)) is first
+    assert publisher_for(ServerAccess(server.uri, "token")) is not first
     # Connections do not survive a fork, after which the process has another id.
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert publisher_for(server.uri) is not first
+    assert publisher_for(ServerAccess(server.uri)) is not first
 
 
 def test_a_server_that_asks_for_a_token_gets_it() -> None:
     with bs.Server(port=0, token="right") as server:
-        assert Publisher(server.uri, token="right").last_batch("p", "t") is None
+        assert Publisher(ServerAccess(server.uri, token="right")).last_batch("p", "t") is None
         for token in (None, "wrong"):
             with pytest.raises(bs.AuthenticationError):
-                Publisher(server.uri, token=token).last_batch("p", "t")
+                Publisher(ServerAccess(server.uri, token=token)).last_batch("p", "t")
 
 
 def test_a_batch_is_aborted_without_knowing_its_tokens(server: bs.Server) -> None:
-    publisher = publisher_for(server.uri)
+    publisher = publisher_for(ServerAccess(server.uri))
     rows = pa.record_batch({"n": [1, 2]})
     for attempt in ("a", "b"):
         publisher.stage(StageRequest("p", "t", 3, attempt), rows.schema, [rows])

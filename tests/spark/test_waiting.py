@@ -13,7 +13,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.spark import BarrageSink
-from barrage_server.spark.publisher import Publisher, _Parts
+from barrage_server.spark.publisher import Publisher, ServerAccess, _Parts
 from barrage_server.spark.waiting import WaitPolicy, has_given_up
 from barrage_server.wire.commit_messages import CommitRequest, StageRequest
 
@@ -106,7 +106,7 @@ def away() -> Iterator[Away]:
 
 
 def test_actions_and_stages_wait_for_the_server(away: Away) -> None:
-    publisher = Publisher(away.uri).with_policy(WaitPolicy(away.uri, 300.0, away.come))
+    publisher = Publisher(ServerAccess(away.uri)).with_policy(WaitPolicy(away.uri, 300.0, away.come))
     staged = publisher.stage(StageRequest("p", "t", 0, "a"), ROWS.schema, iter([ROWS, ROWS]))
     assert staged is not None
     assert staged.rows == 6
@@ -170,7 +170,9 @@ def test_what_is_no_server_of_ours_is_told_when_the_sink_is_made(web_server: str
 
 
 def test_a_web_server_is_not_waited_for(web_server: str) -> None:
-    publisher = Publisher(web_server).with_policy(WaitPolicy(web_server, 300.0, lambda _: pytest.fail("waited")))
+    publisher = Publisher(ServerAccess(web_server)).with_policy(
+        WaitPolicy(web_server, 300.0, lambda _: pytest.fail("waited"))
+    )
     with pytest.raises(bs.InvalidRequestError, match="does not speak gRPC"):
         publisher.last_batch("p", "t")
 
