@@ -9,6 +9,7 @@ __all__ = [
     "CONTINUATION",
     "DATA",
     "END_HEADERS",
+    "END_STREAM",
     "HEADERS",
     "PREFACE",
     "RST_STREAM",
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 DATA, HEADERS, RST_STREAM, SETTINGS, CONTINUATION = 0, 1, 3, 4, 9
-END_HEADERS = 4
+END_STREAM, END_HEADERS = 1, 4
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 

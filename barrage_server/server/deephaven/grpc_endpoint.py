@@ -19,6 +19,7 @@ from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.process import most_connections
 from barrage_server.server.deephaven.call import CODES, Call, Service, Status
+from barrage_server.server.deephaven.grpc_batches import free_all_batches
 from barrage_server.server.deephaven.grpc_services import GrpcServices
 from barrage_server.server.deephaven.service import AUTHORIZATION
 from barrage_server.server.limits import Limits
@@ -200,6 +201,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         Raises:
             UnavailableError: the address cannot be listened on.
         """
+        free_all_batches()
         logging.getLogger("grpc._cython.cygrpc").addFilter(_is_worth_logging)
         server = grpc.aio.server(options=(*_OPTIONS, *_bounds(self._limits)))
         server.add_generic_rpc_handlers((self,))
