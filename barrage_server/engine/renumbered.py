@@ -105,18 +105,18 @@ class AppendedRows:
             return int(self._tail[self._count - 1])
         return self._rows.last_key if self._rows else -1
 
-    def append(self, rows: RowSet) -> None:
-        """Add rows, which must all be behind :attr:`last`."""
-        count = self._count + rows.size
+    def append(self, keys: Int64Array) -> None:
+        """Add the rows with these keys, ascending and all behind :attr:`last`."""
+        count = self._count + len(keys)
         if count > _MOST_TAIL:
-            self._rows = self.numbering().rows | rows
+            self._rows = self.numbering().rows | RowSet.from_sorted_keys(keys)
             self._tail, self._count = np.empty(_LEAST_TAIL, np.int64), 0
             return
         if count > len(self._tail):
             grown = np.empty(min(2 * count, _MOST_TAIL), np.int64)
             grown[: self._count] = self._tail[: self._count]
             self._tail = grown
-        self._tail[self._count : count] = rows.keys()
+        self._tail[self._count : count] = keys
         self._count = count
 
     def numbering(self) -> Numbering:

@@ -227,7 +227,7 @@ class Restrict(Operator):
         """Append rows behind all others: no row changes its key, and none is looked up."""
         first = self._next
         if added:
-            appended.append(where.chosen(version, added))
+            appended.append(where.chosen_keys(version, added))
             self._next = appended.size
         own = TableUpdate.of_added(_span(first, self._next), len(self._shown))
         return self._numbered(version, RowSet.flat(self._next), own, appended.numbering())
@@ -241,21 +241,23 @@ class Restrict(Operator):
     def _follow_placed(self, where: Where, placed: PlacedRows, change: Change | None, version: TableVersion) -> Outcome:
         """Add and remove rows, and leave the keys of all others unchanged."""
         update = TableUpdate.empty(len(version.views)) if change is None else change.update
-        gone, came = update.removed.keys(), where.chosen(version, update.added).keys()
+        gone, came = update.removed.keys(), where.chosen_keys(version, update.added)
         gone = gone[placed.find(gone) >= 0]
         touched = where.touched(update)
+        modified = {id(touched): touched}  # columns share their row sets
         if touched:
             keys, are_in = touched.keys(), where.flags_of(version, touched)
-            were_in = placed.find(keys) >= 0
+            were = placed.find(keys)
+            were_in = were >= 0
             gone, came = _joined(gone, keys[were_in > are_in]), _joined(came, keys[were_in < are_in])
-        parts = {id(rows): rows.keys() for rows in map(update.modified.__getitem__, self._shown)}  # columns share them
-        before = {part: placed.find(keys) for part, keys in parts.items()}
+            modified[id(touched)] = _row_set(were[were_in & are_in])
+        others = {
+            id(rows): rows.keys() for rows in map(update.modified.__getitem__, self._shown) if rows is not touched
+        }
+        before = {part: placed.find(keys) for part, keys in others.items()}
         removed, added = placed.change(gone, came)
-        modified: dict[int, RowSet] = {}
         for part, were in before.items():
-            stayed = were[(were >= 0) & (were == placed.find(parts[part]))]
-            stayed.sort()
-            modified[part] = RowSet.from_sorted_keys(stayed)
+            modified[part] = _row_set(were[(were >= 0) & (were == placed.find(others[part]))])
         changed = tuple(modified[id(update.modified[number])] for number in self._shown)
         own = TableUpdate(added, removed, RowSetShiftData.empty(), changed)
         self.readable, sources = placed.rows, placed.sources()
@@ -336,6 +338,11 @@ def _joined(keys: Int64Array, more: Int64Array) -> Int64Array:
     if not len(keys) or not len(more):
         return keys if len(keys) else more
     return np.sort(np.concatenate((keys, more)), kind="stable")
+
+
+def _row_set(keys: Int64Array) -> RowSet:
+    """The row set of distinct keys in any order."""
+    return RowSet.from_sorted_keys(np.sort(keys))
 
 
 def _span(first: int, end: int) -> RowSet:

@@ -12,6 +12,7 @@ import pyarrow.types as pat
 from barrage_server.arguments import callback, names, text
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, all_columns
@@ -151,9 +152,18 @@ class Where(Operator):
             if len(chosen) == part.size:
                 found.append(part)
             elif len(chosen):
-                keys = chosen + part.first_key if part.is_contiguous else part.select(chosen)
-                found.append(RowSet.from_sorted_keys(keys))
+                found.append(RowSet.from_sorted_keys(_keys_at(part, chosen)))
         return RowSet.union_all(found)
+
+    def chosen_keys(self, version: TableVersion, rows: RowSet) -> Int64Array:
+        """The keys of the ``rows`` that satisfy the predicate, ascending, int64.
+
+        Where the keys are needed, this costs less than :meth:`chosen`.
+        """
+        parts = [
+            _keys_at(part, np.flatnonzero(self.flags(version, part))) for part in version.pieces(rows, self._columns)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 
     def flags_of(self, version: TableVersion, rows: RowSet) -> Flags:
         """Whether each of ``rows`` satisfies the predicate."""
@@ -164,6 +174,10 @@ class Where(Operator):
         """Whether each of ``rows``, one piece at most, satisfies the predicate."""
         batch = pa.RecordBatch.from_arrays(version.read(rows, self._columns), schema=self._batch_schema)
         return row_flags(self._predicate(batch), rows.size)
+
+
+def _keys_at(rows: RowSet, positions: Int64Array) -> Int64Array:
+    return positions + rows.first_key if rows.is_contiguous else rows.select(positions)
 
 
 def row_flags(answer: object, rows: int) -> Flags:

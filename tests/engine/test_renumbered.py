@@ -50,7 +50,7 @@ def test_added_rows_are_numbered_on_and_what_was_taken_earlier_stays(seed: int) 
     earlier: list[tuple[Numbering, list[int]]] = []
     for _ in range(25):
         more = rows[-1] + np.cumsum(random.integers(1, 4, int(random.integers(0, 9))))
-        appended.append(RowSet.from_sorted_keys(more))
+        appended.append(more)
         rows.extend(more.tolist())
         assert (appended.size, appended.last) == (len(rows), rows[-1])
         earlier.append((appended.numbering(), list(rows)))
@@ -65,8 +65,8 @@ def test_rows_of_a_row_set_have_keys_from_the_first_on() -> None:
 def test_there_may_be_no_row_at_first() -> None:
     appended = AppendedRows(RowSet.empty())
     assert (appended.size, appended.last) == (0, -1)
-    appended.append(RowSet.empty())
-    appended.append(RowSet.from_keys([5, 7]))
+    appended.append(np.empty(0, np.int64))
+    appended.append(np.array([5, 7]))
     assert appended.numbering().plan_of(RowSet.flat(2)).keys.tolist() == [5, 7]
 
 
