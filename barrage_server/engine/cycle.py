@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barrage_server.engine.derived import DerivedTable
     from barrage_server.engine.table import SourceTable, Table
 
-__all__ = ["Commit", "Cycle", "Operations", "told"]
+__all__ = ["Commit", "Cycle", "Operations", "ParentFailedError", "failure_below", "told"]
 
 logger = logging.getLogger("barrage_server.engine")
 
@@ -138,8 +138,7 @@ class Cycle:
         for parent in table.parents:
             # a source that has failed keeps its last version, which is whole, and its other rows
             if parent.failure is not None and parent.height:
-                reason = InternalError(f"Table '{parent.name}', which it follows, failed.")
-                self._fail(table, reason, parent.failure_id)
+                self._fail(table, failure_below(table, parent), parent.failure_id)
                 return
             if parent.peek() is not parent.version:
                 inputs[parent] = self.updates.get(parent) or TableUpdate.empty(len(parent.schema))
@@ -199,6 +198,28 @@ class Cycle:
         """Log why tables failed. Those that only follow a failed table are left out."""
         for table in self._unlogged:
             log_failure(table, self.step)
+
+
+class ParentFailedError(InternalError):
+    """A table fails because one has failed that it is computed from, directly or not."""
+
+
+def failure_below(table: DerivedTable, parent: Table) -> ParentFailedError:
+    """The failure of ``table`` because of its failed ``parent``.
+
+    It says which table failed first, and why.
+    """
+    above = parent.failure
+    reason = f"Table '{parent.name}', which it follows, failed"
+    if table.hides_rows:  # the text may have values of hidden rows
+        return ParentFailedError(f"{reason}.")
+    if isinstance(above, ParentFailedError):
+        error = ParentFailedError(above.text)
+        error.__cause__ = above.__cause__
+    else:
+        error = ParentFailedError(f"{reason} ({told(above)}).")
+        error.__cause__ = above
+    return error
 
 
 def new_error_id() -> str:

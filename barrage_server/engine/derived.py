@@ -20,7 +20,7 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.rowset import RowSet
 
-__all__ = ["DerivedTable", "check_one_graph"]
+__all__ = ["DerivedTable", "check_one_graph", "row_bytes"]
 
 _LEAST_SHARE: Final = 0.05
 """The share of a cycle's seconds that each table may take in any case."""
@@ -91,6 +91,16 @@ class DerivedTable(Table):
         return f"'{self._operator.name}'"
 
     @property
+    def remedy(self) -> str:
+        """What to do about a failed table, for error texts."""
+        return "Make it again."
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether its readers may not see all rows of its parents."""
+        return False
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the operator's state, and of all parents, whose columns may be shared."""
         return self._operator.nbytes + sum(parent.nbytes for parent in self.parents)
@@ -102,8 +112,8 @@ class DerivedTable(Table):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the operator's state alone."""
-        return self._operator.nbytes
+        """Bytes of the operator's state, and of a row set of its own."""
+        return self._operator.nbytes + row_bytes(self._outcome.rows, [parent.version for parent in self.parents])
 
     def current_rows(self) -> RowSet:
         """The rows of the last outcome."""
@@ -251,6 +261,14 @@ class _NoRows(Operator):
 
 def _size(update: TableUpdate) -> int:
     return update.added.size + update.removed.size + update.modified_rows.size
+
+
+def row_bytes(rows: RowSet, versions: Iterable[TableVersion]) -> int:
+    """Bytes of a result's row set.
+
+    They are 0 if it is that of one of the ``versions`` that the result is computed from.
+    """
+    return 0 if any(rows is version.row_set for version in versions) else rows.nbytes
 
 
 def check_one_graph(parents: Sequence[Table]) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server.engine.cycle import Commit, Operations, log_failure, new_error_id, told
+from barrage_server.engine.cycle import Commit, Operations, failure_below, log_failure, new_error_id
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.engine.cycle_runner import CycleRunner
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
@@ -308,8 +308,7 @@ class UpdateGraph:
             while below:
                 one = below.pop()
                 if one.failure is None:
-                    reason = f"Table '{table.name}', which it follows, failed ({told(error)})."
-                    one.fail(error if one is table else InternalError(reason), error_id)
+                    one.fail(error if one is table else failure_below(one, table), error_id)
                     failed[one] = None
                 below.extend(one.children)
                 for source in one.owned:

@@ -12,6 +12,7 @@ from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.short_texts import ShortTexts, are_texts, words_of
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.types import check_key_type
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.values import take
 from barrage_server.engine.view import StoredView
@@ -50,6 +51,8 @@ class GroupIndex:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
+        for field in schema:
+            check_key_type(field.type, field.name)
         self._schema = schema
         distinct = schema.field(0).name if len(schema) == 1 else None
         self.store = ColumnStore(schema, distinct=distinct)

@@ -150,8 +150,8 @@ class KeyedTable(_OverwrittenTable):
                 f"which has: {', '.join(schema.names)}."
             )
         types = [schema.field(numbers[column]).type for column in key]
-        for data_type in types:
-            check_key_type(data_type)
+        for column, data_type in zip(key, types, strict=True):
+            check_key_type(data_type, column)
         super().__init__(graph, name, schema, key_columns=key, traits=TableTraits(is_input=is_input))
         self._key_numbers = [numbers[column] for column in key]
         self._index = KeyIndex(types, self._read_keys)

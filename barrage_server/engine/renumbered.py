@@ -12,7 +12,7 @@ from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.types import StorageKind, storage_kind
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
-from barrage_server.rowset import RowSet
+from barrage_server.rowset import MAX_KEY, RowSet
 
 __all__ = ["AppendedRows", "Numbering", "RenumberedView", "own_values"]
 
@@ -73,6 +73,8 @@ class Numbering:
         listed = int(self._tail.searchsorted(row, "right"))
         if listed:
             return self.first + self._rows.size + listed - 1
+        if row == MAX_KEY:
+            return self.first + self._rows.size - 1
         return self.first + int(self._rows.rank([row + 1])[0]) - 1
 
 

@@ -97,6 +97,11 @@ class RestrictedTable(DerivedTable):
         super().__init__([source], source.name, operator, key_columns=keys, traits=_traits(source, predicate))
 
     @property
+    def hides_rows(self) -> bool:
+        """That is what it is for."""
+        return True
+
+    @property
     def name(self) -> str:
         """The name of the other table."""
         return self.source.name
@@ -110,8 +115,19 @@ class RestrictedTable(DerivedTable):
         return self._restrict.readable
 
     def check_usable(self) -> None:
-        """Raise the error of the other table, or TableFailedError for a condition's."""
-        self.source.check_usable()
+        """Raise if the table no longer changes.
+
+        Why is not said, since that may have values of hidden rows.
+
+        Raises:
+            UnavailableError: the other table is retired.
+            TableFailedError: the other table has failed, or a condition.
+        """
+        try:
+            self.source.check_usable()
+        except TableFailedError as error:
+            reason = f"Table '{self.name}' does not change any more since it failed in a cycle."
+            raise TableFailedError(reason, error.error_id) from error
         if self.failure is not None:
             reason = f"The rows of table '{self.name}' cannot be shown any more. Subscribe again."
             raise TableFailedError(reason, self.failure_id)

@@ -13,7 +13,7 @@ from barrage_server.arguments import callback, shown
 from barrage_server.arguments import names as checked_names
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
-from barrage_server.engine.cycle import told
+from barrage_server.engine.cycle import ParentFailedError, told
 from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
@@ -287,6 +287,11 @@ class Table(Operable["Table"]):
         """The operation of a cycle on such a table, for error texts."""
 
     @property
+    def remedy(self) -> str:
+        """What to do about a failed table, for error texts."""
+        return "Drop and create it again."
+
+    @property
     def failure(self) -> BaseException | None:
         """The error that stopped this table in a cycle; ``None`` if it has not failed."""
         return self._failure
@@ -315,10 +320,12 @@ class Table(Operable["Table"]):
         if self._retired:
             raise UnavailableError(self._retired)
         if self._failure is not None:
+            if isinstance(self._failure, ParentFailedError):
+                reason = f". {self._failure.text}"
+            else:
+                reason = f" since {self.operation} failed in a cycle ({told(self._failure)})."
             raise TableFailedError(
-                f"Table '{self.name}' does not change any more since {self.operation} failed in a cycle "
-                f"({told(self._failure)}). Drop and create it again.",
-                self.failure_id,
+                f"Table '{self.name}' does not change any more{reason} {self.remedy}", self.failure_id
             )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -82,16 +82,18 @@ def check_type(data_type: pa.DataType) -> None:
         )
 
 
-def check_key_type(data_type: pa.DataType) -> None:
+def check_key_type(data_type: pa.DataType, name: str = "") -> None:
     """Raise UnsupportedTypeError unless a key column can have ``data_type``.
 
-    A struct can be a key if its fields can, to any depth; lists, maps and unions cannot.
+    A struct can be a key if its fields can, to any depth; lists, maps and unions cannot. ``name`` is the column's name,
+    for the text.
     """
     check_type(data_type)
     if not _can_be_key(data_type):
+        column = f"Column {name!r}" if name else "A key column"
         raise UnsupportedTypeError(
-            f"A key column cannot have the type {data_type}. Use numbers, times, booleans, strings, binary, or structs "
-            "of these as keys; of a list, map or union, make the parts that identify a row columns of their own."
+            f"{column} cannot have the type {data_type} as a key. Use numbers, times, booleans, strings, binary, or "
+            "structs of these as keys; of a list, map or union, make the parts that identify a row their own columns."
         )
 
 

@@ -1,6 +1,7 @@
 """Arithmetic, bits and casts: kinds of results, and kernels.
 
-The kind of a result is the one of Deephaven's functions for the same operator. Integers wrap. Null spreads.
+The kind of a result is the one of Deephaven's functions for the same operator. Integers wrap, and times that need more
+than 64 bits are null. Null spreads.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from barrage_server.formula import bounded
 from barrage_server.formula.kinds import (
     BOOLEAN,
     BYTE,
@@ -37,7 +39,16 @@ Kernel: TypeAlias = Callable[..., Vector]
 Resolved: TypeAlias = tuple[Kind, Kernel]
 
 _UFUNCS: Final[dict[str, Callable[..., Any]]] = {"+": np.add, "-": np.subtract, "*": np.multiply, "%": np.fmod}
+_BOUNDED: Final[dict[str, Callable[[Cells, Cells], Cells]]] = {
+    "+": bounded.plus,
+    "-": bounded.minus,
+    "*": bounded.times,
+}
 _DECIMAL: Final[dict[str, Callable[..., Any]]] = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
+
+
+_ZERO: Final = Cells(np.zeros((), np.int64))
+_DAY: Final = Cells(np.asarray(86_400_000_000_000, np.int64))
 
 
 def promoted(left: Kind, right: Kind) -> Kind:
@@ -129,14 +140,14 @@ def _times(operator: str, left: Kind, right: Kind) -> Resolved | None:
     }.get(operator, [])
     for first, second, result in kinds:
         if (left, right) == (first, second):
-            _, run = _numbers(operator, LONG, LONG)
-            return result, run
+            return result, _BOUNDED[operator]
     if operator == "/" and left is DURATION and right in whole:
         return DURATION, _whole_division
     if operator in "+-" and right is PERIOD and left in (INSTANT, LOCAL_DATE):
-        dtype, ufunc = left.dtype, _UFUNCS[operator]
-        days = 86_400_000_000_000 if left is INSTANT else 1
-        return left, lambda a, b: Cells(ufunc(a.values, _as(b.values, dtype) * days), both(a.valid, b.valid))
+        move = _BOUNDED[operator]
+        if left is LOCAL_DATE:
+            return left, lambda a, b: bounded.narrowed(move(a, b))
+        return left, lambda a, b: move(a, bounded.times(b, _DAY))
     return _periods(operator, left, right) if PERIOD in (left, right) else None
 
 
@@ -145,22 +156,14 @@ def _periods(operator: str, left: Kind, right: Kind) -> Resolved | None:
     is_sum = operator in "+-" and left is right
     if not is_sum and not (operator == "*" and {left, right} <= {PERIOD, BYTE, SHORT, INT} and left is not right):
         return None
-    _, run = _numbers(operator, LONG, LONG)
-
-    def within(a: Cells, b: Cells) -> Cells:
-        found = run(a, b)
-        assert isinstance(found, Cells)
-        days = found.values.astype(np.int32)
-        fits = days == found.values
-        return Cells(days, both(found.valid, None if fits.all() else fits))
-
-    return PERIOD, within
+    run = _BOUNDED[operator]
+    return PERIOD, lambda a, b: bounded.narrowed(run(a, b))
 
 
 def _whole_division(a: Cells, b: Cells) -> Cells:
-    """Division toward zero; null by zero."""
+    """Division toward zero; null by zero, and where 64 bits overflow."""
     by = _as(b.values, np.dtype(np.int64))
-    is_sound = by != 0
+    is_sound = (by != 0) & ~((by == -1) & (a.values == np.iinfo(np.int64).min))
     by = np.where(is_sound, by, 1)
     quotient = (a.values - np.fmod(a.values, by)) // by
     return Cells(quotient, both(both(a.valid, b.valid), None if is_sound.all() else is_sound))
@@ -169,7 +172,7 @@ def _whole_division(a: Cells, b: Cells) -> Cells:
 def negative(kind: Kind) -> Resolved | None:
     """Resolve the unary minus."""
     if kind is DURATION:
-        return DURATION, lambda a: Cells(np.negative(a.values), a.valid)
+        return DURATION, lambda a: bounded.minus(_ZERO, a)
     if kind.is_decimal:
         return kind, lambda a: pc.negate(a)
     if not kind.is_number:

@@ -153,7 +153,10 @@ class _Builder:
     # --- operators
 
     def _unary(self, node: Node, value: Value) -> Value:
-        operator, kind = node.text, value.kind
+        operator = node.text
+        if operator == "!" and value.kind is NULL:
+            value = self._converted(value, BOOLEAN)
+        kind = value.kind
         resolved: arithmetic.Resolved | None = None
         if operator == "!" and kind is BOOLEAN:
             resolved = BOOLEAN, comparison.negation
@@ -172,6 +175,8 @@ class _Builder:
 
     def _binary(self, node: Node, left: Value, right: Value) -> Value:
         operator = node.text
+        if operator in ("&&", "||"):
+            left, right = (self._converted(each, BOOLEAN) if each.kind is NULL else each for each in (left, right))
         resolved = self._resolve(operator, left.kind, right.kind)
         if resolved is None:
             hint = pair_hint(operator, left.kind.name, right.kind.name)
@@ -328,6 +333,10 @@ class _Builder:
             given = ", ".join(
                 ("a literal " if value.is_literal else "") + value.kind.name for value in values[is_method:]
             )
+            if is_method and not builtin.takes_receiver(values[0].kind):
+                raise self._text.error(
+                    node.at, f"'{builtin.name}' is a method of {builtin.receivers}, not of {_an(values[0].kind)}."
+                )
             takes = builtin.shown(values[0].kind if is_method else None)
             receiver = f" of {_an(values[0].kind)}" if is_method else ""
             hint = "" if is_method or not any(value.kind is STRING for value in values) else function_hint(builtin.name)
@@ -348,7 +357,8 @@ class _Builder:
         try:
             user.prepare(kinds)
         except InvalidRequestError as error:
-            raise self._text.error(node.at, str(error), type(error)) from None
+            text = str(error)
+            raise self._text.error(node.at, text if text.endswith(".") else f"{text}.", type(error)) from None
 
         def apply(run: Run, given: Sequence[Vector]) -> Vector:
             arrays = [to_arrow(vector, kind, run.rows) for vector, kind in zip(given, kinds, strict=True)]

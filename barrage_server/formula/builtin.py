@@ -143,6 +143,16 @@ class Builtin:
         """Bind the first signature that fits; ``None`` if there is none."""
         return next((match for each in self.signatures if (match := each.match(arguments)) is not None), None)
 
+    def takes_receiver(self, kind: Kind) -> bool:
+        """Whether values of this kind have the method."""
+        return any(_taken(each.parameters[0], kind, is_literal=True) is not None for each in self.signatures)
+
+    @property
+    def receivers(self) -> str:
+        """The kinds that have the method, as text."""
+        first = [each.parameters[0] for each in self.signatures]
+        return " or ".join(dict.fromkeys(str(each.kind) if isinstance(each, Fixed) else each.name for each in first))
+
     def shown(self, receiver: Kind | None) -> str:
         """The parameters of the signatures as text, for a receiver of this kind."""
         is_method = receiver is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import re
 import threading
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 
 from barrage_server.arguments import callback, shown
 from barrage_server.errors import AlreadyExistsError, InternalError, InvalidRequestError
@@ -49,12 +51,27 @@ class UserFunction:
     compiled: CompiledFunction | None = None
 
     def prepare(self, kinds: Sequence[Kind]) -> None:
-        """Compile for arguments of these kinds, if ``kind`` is ``compiled``.
+        """Check that it takes arguments of these kinds, before it is called.
 
-        Raises what :meth:`CompiledFunction.compile` does.
+        Raises:
+            InvalidRequestError: it takes another number of arguments.
+            LimitError: see :meth:`CompiledFunction.compile`, which is called if ``kind`` is ``compiled``.
+
         """
         if self.compiled is not None:
             self.compiled.compile(kinds)
+            return
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):  # some functions written in C do not tell
+            return
+        try:
+            signature.bind(*kinds)
+        except TypeError:
+            raise InvalidRequestError(
+                f"'{self.name}' does not take {len(kinds)} argument{'s' * (len(kinds) != 1)}; it was registered with "
+                f"the parameters {signature.replace(return_annotation=inspect.Signature.empty)}."
+            ) from None
 
     def __call__(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
         """The results for ``rows`` rows, of type ``returns``.
@@ -102,6 +119,8 @@ class UserFunction:
             else [self.function() for _ in range(rows)]
         )
         try:
+            if not _has_floats(self.returns) and _has_floats(pa.infer_type(values)):
+                raise TypeError("Arrow would cut the fraction off")
             return pa.array(values, self.returns)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InternalError(f"The function '{self.name}' returned a value that is no {self.returns}.") from error
@@ -167,3 +186,10 @@ class Functions:
     def names(self) -> tuple[str, ...]:
         """The registered names, in the order of their first registration."""
         return tuple(self._functions)
+
+
+def _has_floats(data_type: pa.DataType) -> bool:
+    """Whether values of the type are floats, or contain some."""
+    return pat.is_floating(data_type) or any(
+        _has_floats(data_type.field(number).type) for number in range(data_type.num_fields)
+    )

@@ -129,6 +129,8 @@ def attribute_hint(name: str) -> str:
 def pair_hint(operator: str, left: str, right: str) -> str:
     """The hint for two types that an operator does not take."""
     kinds = {left, right}
+    if "null" in kinds:
+        return " Write a null of a type, such as NULL_LONG or NULL_DOUBLE."
     if kinds <= {"String", "char"}:
         return " Strings are written in backticks."
     if "String" in kinds and kinds & {"Instant", "LocalDate", "LocalTime", "Duration"}:

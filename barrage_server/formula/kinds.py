@@ -63,7 +63,7 @@ class Kind:
     @property
     def is_decimal(self) -> bool:
         """Whether the kind is BigDecimal."""
-        return bool(pat.is_decimal(self.arrow))
+        return bool(pat.is_decimal(self.arrow) and self.arrow.scale >= 0)  # Arrow does not compute with others
 
 
 BOOLEAN: Final = Kind("boolean", pa.bool_(), np.dtype(np.bool_))
@@ -123,7 +123,7 @@ def kind_of(arrow: pa.DataType) -> Kind:
         return found
     if pat.is_uint64(arrow):
         return Kind("BigDecimal", pa.decimal128(20, 0))
-    if pat.is_decimal(arrow):
+    if pat.is_decimal(arrow) and arrow.scale >= 0:
         return Kind("BigDecimal", arrow)
     if pat.is_timestamp(arrow):
         return INSTANT

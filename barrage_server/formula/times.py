@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barrage_server.errors import InvalidRequestError
-from barrage_server.formula import arithmetic, comparison, literals, texts
+from barrage_server.formula import arithmetic, bounded, comparison, literals, texts
 from barrage_server.formula.builtin import ANY, Builtin, Family, Fixed, Signature
 from barrage_server.formula.kinds import (
     BOOLEAN,
@@ -32,6 +32,7 @@ __all__ = ["FUNCTIONS", "METHODS"]
 
 _SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400 * _SECOND
+_DAYS: Final = Cells(np.asarray(_DAY, np.int64))
 _ZONE: Final = Fixed(ZONE)
 _IS_LOCAL: Final = Fixed(BOOLEAN)
 _WRITTEN: Final = (INSTANT, LOCAL_DATE, LOCAL_TIME, DURATION)
@@ -185,22 +186,23 @@ def _difference(name: str, unit: float, meaning: str, *, is_whole: bool = False)
     kind = LONG if is_whole else DOUBLE
 
     def run(a: Cells, b: Cells) -> Cells:
-        size = np.subtract(b.values, a.values)
-        return Cells(_cut(size, int(unit)) if is_whole else np.divide(size, unit), both(a.valid, b.valid))
+        size, valid = bounded.minus(b, a)
+        return Cells(_cut(size, int(unit)) if is_whole else np.divide(size, unit), valid)
 
     return Builtin(name, meaning, (Signature((INSTANT, INSTANT), kind, run),))
 
 
 def _bin(*, up: bool) -> tuple[Signature, ...]:
     def run(a: Cells, width: Cells, offset: Cells | None = None) -> Cells:
-        shift = offset.values if offset is not None else np.int64(0)
         is_sound = np.asarray(width.values != 0)
-        by = np.where(is_sound, width.values, 1)
-        found = np.floor_divide(a.values - shift, by) * by + shift
+        by = Cells(np.where(is_sound, width.values, 1), both(width.valid, None if is_sound.all() else is_sound))
+        start = a if offset is None else bounded.minus(a, offset)
+        bins = Cells(np.floor_divide(start.values, by.values), start.valid)
+        found = bounded.times(bins, by)
         if up:
-            found = np.where(found == a.values, found, found + by)
-        valid = both(both(a.valid, width.valid), None if offset is None else offset.valid)
-        return Cells(found, both(valid, None if is_sound.all() else is_sound))
+            is_inside = Cells(np.asarray(found.values != start.values).astype(np.int64))
+            found = bounded.plus(found, bounded.times(is_inside, by))
+        return found if offset is None else bounded.plus(found, offset)
 
     return tuple(
         Signature((INSTANT, *more), INSTANT, run) for more in ((LONG,), (DURATION,), (LONG, LONG), (DURATION, DURATION))
@@ -263,9 +265,9 @@ def _moved(name: str, operator: str, meaning: str) -> Builtin:
     return Builtin(name, meaning, signatures)
 
 
-def _days(name: str, ufunc: Callable[..., Any], meaning: str) -> Builtin:
+def _days(name: str, move: Callable[[Cells, Cells], Cells], meaning: str) -> Builtin:
     def run(a: Cells, b: Cells) -> Cells:
-        return Cells(ufunc(a.values, b.values).astype(np.int32), both(a.valid, b.valid))
+        return bounded.narrowed(move(a, b))
 
     return Builtin(name, meaning, (Signature((LOCAL_DATE, LONG), LOCAL_DATE, run),))
 
@@ -361,7 +363,11 @@ _CONVERSIONS: Final = (
         for name, unit, words in _UNITS
     ),
     _convert("epochDays", LOCAL_DATE, LONG, lambda a: a, "Days since 1970."),
-    _convert("epochDaysToLocalDate", LONG, LOCAL_DATE, lambda a: a, "The date of days since 1970."),
+    Builtin(
+        "epochDaysToLocalDate",
+        "The date of days since 1970.",
+        (Signature((LONG,), LOCAL_DATE, lambda a: bounded.narrowed(a)),),
+    ),
     *(
         _from_units(f"{name.lower()}ToNanos", LONG, LONG, unit, f"{words.capitalize()} in nanoseconds.")
         for name, unit, words in _UNITS[1:]
@@ -393,9 +399,7 @@ _CONVERSIONS: Final = (
             Signature(
                 (LOCAL_DATE, LOCAL_TIME, _ZONE),
                 INSTANT,
-                lambda a, b, zone: _instants(
-                    Cells(a.values.astype(np.int64) * _DAY + b.values, both(a.valid, b.valid)), zone
-                ),
+                lambda a, b, zone: _instants(bounded.plus(bounded.times(a, _DAYS), b), zone),
             ),
         ),
     ),
@@ -426,8 +430,8 @@ FUNCTIONS: Final = (
     _order("isAfterOrEqual", ">=", "Whether an instant is not before another; false for null."),
     _operator("plus", "+", "The operator `+`, of times and numbers."),
     _operator("minus", "-", "The operator `-`, of times and numbers."),
-    _days("plusDays", np.add, "A date, days later."),
-    _days("minusDays", np.subtract, "A date, days earlier."),
+    _days("plusDays", bounded.plus, "A date, days later."),
+    _days("minusDays", bounded.minus, "A date, days earlier."),
     Builtin(
         "formatDate",
         "A date as text: `2024-06-15`.",

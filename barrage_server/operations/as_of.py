@@ -20,7 +20,14 @@ from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.checks import known_columns, pair
 from barrage_server.operations.grouped_rows import forget_dead_groups
 from barrage_server.operations.history import readable_with
-from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
+from barrage_server.operations.join_columns import (
+    AddedColumns,
+    JoinKeys,
+    added_columns,
+    compared_columns,
+    join_keys,
+    without_order,
+)
 from barrage_server.operations.ordering import Key, is_sortable, order_of
 from barrage_server.operations.result import make
 from barrage_server.operations.row_places import MappedView
@@ -339,7 +346,7 @@ def as_of_join(
     (left_stamp,), (right_stamp,) = known_columns(left, [mine], "on"), known_columns(right, [theirs], "on")
     field = compared_columns(left, right, left.schema.field(left_stamp), right.schema.field(right_stamp))
     if not is_sortable(field.type):
-        raise InvalidRequestError(f"Column {mine!r} has no order: it has the type {field.type}.")
+        raise without_order(left, right, field)
     added = added_columns(left, right, _joins(left, right, [*(second for _, second in pairs), theirs], joins), [])
     traits = of_columns(left.traits)
     if right.is_refreshing:

@@ -160,7 +160,7 @@ class _Compiler:
                 return _matching(name, checked_text(text), "match_substring", ignores_case, inverted)
             case Search(text, columns):
                 return self._search(checked_text(text), columns)
-        raise InvalidRequestError(f"A condition cannot be {shown(condition)}.")
+        raise _no_condition(condition)
 
     def _type(self, name: str) -> pa.DataType:
         if name not in self._numbers:
@@ -259,6 +259,11 @@ class _Compiler:
             elif (number := number_of(text, data_type)) is not None:
                 tests.append(self._value(Comparison.EQUAL, name, number, False))
         return _any(tests)
+
+
+def _no_condition(given: object) -> InvalidRequestError:
+    hint = " A column is written Column('name')." if isinstance(getattr(given, "column", None), str) else ""
+    return InvalidRequestError(f"A condition cannot be {shown(given)}.{hint}")
 
 
 def _all(tests: list[_Test]) -> _Test:

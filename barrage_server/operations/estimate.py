@@ -36,6 +36,10 @@ _CELL_BYTES: Final = 9
 """Bytes of a value of fixed width. Texts are counted when they are computed."""
 _ROW_BYTES: Final = 48
 """Bytes of a row in an order index, or in a group index with its accumulators (docs/memory.md)."""
+_INPUT_BYTES: Final = 256
+"""Bytes of a table of a merge, and of its views, without its row set."""
+_MERGED: Final = 4
+"""How often a merge has the row keys of its tables while it sorts them."""
 
 
 def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
@@ -52,7 +56,7 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
         case plan.Where():
             return rows
         case plan.Merge(None):
-            return 0
+            return sum(_INPUT_BYTES + _MERGED * table.version.row_set.nbytes for table in inputs)
         case plan.Snapshot():
             return sum(table.nbytes for table in inputs if table.is_refreshing and not table.traits.append_only)
         case copies.SnapshotWhen(history=has_history):

@@ -67,12 +67,12 @@ class NaturalJoin(Operator):
         keys: the columns that are compared.
         added: the right columns that are added.
         match: which right row is taken, if there are several.
-        exact: whether each left row needs a right one.
         follows_right: whether the right table ticks.
 
     """
 
     name: ClassVar[str] = "natural_join"
+    _is_exact: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -81,13 +81,11 @@ class NaturalJoin(Operator):
         added: AddedColumns,
         *,
         match: NaturalJoinType = NaturalJoinType.ERROR_ON_DUPLICATE,
-        exact: bool = False,
         follows_right: bool = True,
     ) -> None:
         self.schema = pa.schema([*left, *added.fields])
         self._keys = keys
         self._columns = added.numbers
-        self._exact = exact
         self._groups = GroupIndex(keys.schema)
         order = OrderIndex(versioned=False) if follows_right else None
         self._left = GroupedRows(self._groups, keys.left, keys.types, order, keeps_versions=True)
@@ -115,7 +113,7 @@ class NaturalJoin(Operator):
         self._left.start(left)
         self._right.extend()
         self._left.counts.reserve(self._groups.count)
-        if self._exact:
+        if self._is_exact:
             self._check(np.arange(self._groups.count))
         return self._outcome(left, right, TableUpdate.of_added(left.row_set, len(self.schema)))
 
@@ -132,7 +130,7 @@ class NaturalJoin(Operator):
         self._left.arrive(left, update.added, departure)
         self._right.extend()
         self._left.counts.reserve(self._groups.count)
-        if self._exact:
+        if self._is_exact:
             come = self._left.groups_of((update.added | regrouped).keys())
             self._check(np.concatenate((touched, come)))
         modified = []
@@ -178,6 +176,13 @@ class NaturalJoin(Operator):
         return Outcome(left.row_set, [*left.views, *added], update, left.readable)
 
 
+class ExactJoin(NaturalJoin):
+    """A natural join whose left rows all need a right one."""
+
+    name: ClassVar[str] = "exact_join"
+    _is_exact: ClassVar[bool] = True
+
+
 def natural_join(
     parents: Sequence[Table],
     on: Sequence[str],
@@ -212,20 +217,13 @@ def natural_join(
     keys = join_keys(left, right, pairs)
     compared = {theirs for _, theirs in pairs}
     added = added_columns(left, right, joins, [each for each in right.schema.names if each not in compared])
-    operator = NaturalJoin(
-        left.schema,
-        keys,
-        added,
-        match=NaturalJoinType(match),
-        exact=exact,
-        follows_right=right.is_refreshing,
-    )
+    joining = ExactJoin if exact else NaturalJoin
+    operator = joining(left.schema, keys, added, match=NaturalJoinType(match), follows_right=right.is_refreshing)
     traits = of_columns(left.traits)
     if right.is_refreshing:
         traits = replace(traits, append_only=False, add_only=False)
     traits = replace(traits, stated=route_of(left.traits, right.traits))
-    called = "exact_join" if exact else "natural_join"
-    return make([left, right], called, operator, traits, key_columns=left.key_columns, name=name)
+    return make([left, right], joining.name, operator, traits, key_columns=left.key_columns, name=name)
 
 
 def exact_join(parents: Sequence[Table], on: Sequence[str], joins: Sequence[str], *, name: str | None = None) -> Table:

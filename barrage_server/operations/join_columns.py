@@ -86,10 +86,20 @@ def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field
     )
 
 
-def added_columns(left: Table, right: Table, joins: Sequence[str], others: Sequence[str]) -> AddedColumns:
+def without_order(left: Table, right: Table, field: pa.Field) -> InvalidRequestError:
+    """The error about a compared column whose values have no order."""
+    return InvalidRequestError(
+        f"Column {field.name!r} has no order: it has the type {field.type}. Compare numbers, times or strings. The "
+        f"tables are {columns_text(left)} and {columns_text(right)}."
+    )
+
+
+def added_columns(
+    left: Table, right: Table, joins: Sequence[str], others: Sequence[str], what: str = "joins"
+) -> AddedColumns:
     """The right columns named by ``joins``, or by ``others`` if ``joins`` is empty.
 
-    Entries of ``joins`` are ``"price"`` or ``"last = price"``.
+    Entries of ``joins``, which is the argument ``what``, are ``"price"`` or ``"last = price"``.
 
     Raises:
         UnknownColumnError: the right table lacks a column.
@@ -103,7 +113,7 @@ def added_columns(left: Table, right: Table, joins: Sequence[str], others: Seque
     if taken is not None:
         raise InvalidRequestError(
             f"The result would have the column {taken!r} twice, of {columns_text(left)} and {columns_text(right)}. "
-            f"Name the columns to add in joins, with another name for this one: 'right_{taken} = {taken}'."
+            f"Name the columns to add in {what}, with another name for this one: 'right_{taken} = {taken}'."
         )
     check_column_names(names)
     numbers = known_columns(right, [source for _, source in pairs], "joins") if pairs else []

@@ -16,7 +16,7 @@ from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
-from barrage_server.operations.checks import check_column_names, known_columns, pair
+from barrage_server.operations.checks import check_column_names, columns_text, known_columns, pair
 from barrage_server.operations.grouped_rows import FEW_DEAD, joined, living_groups
 from barrage_server.operations.join_columns import AddedColumns, compared_columns
 from barrage_server.operations.result import make
@@ -181,7 +181,17 @@ def multi_join(parents: Sequence[Table], columns: Sequence[MultiJoinColumns], *,
         places = known_columns(table, [source for _, source in adds], "joins") if adds else []
         made = [pa.field(new, table.schema.field(place).type) for (new, _), place in zip(adds, places, strict=True)]
         added.append(AddedColumns(tuple(made), tuple(places)))
-    check_column_names(field.name for field in [*fields, *(one for each in added for one in each.fields)])
+    seen = {field.name for field in fields}
+    for table, each in zip(parents, added, strict=True):
+        for name in (field.name for field in each.fields):
+            if name in seen:
+                raise InvalidRequestError(
+                    f"The result would have the column {name!r} twice. Name the columns to add of '{table.name}' with "
+                    f"MultiJoinInput, with another name for this one: 'other_{name} = {name}'. The tables are "
+                    f"{' and '.join(columns_text(parent) for parent in parents[:4])}."
+                )
+            seen.add(name)
+    check_column_names(seen)
     traits = TableTraits(stated=route_of(*(table.traits for table in parents)))
     operator = MultiJoin(pa.schema(fields), numbers, added)
     return make(parents, "multi_join", operator, traits, key_columns=[field.name for field in fields], name=name)

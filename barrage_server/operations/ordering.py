@@ -49,7 +49,7 @@ def is_sortable(data_type: pa.DataType) -> bool:
     return bool(
         pat.is_integer(data_type)
         or pat.is_floating(data_type)
-        or pat.is_decimal(data_type)
+        or (pat.is_decimal(data_type) and data_type.scale >= 0)  # Arrow compares no others
         or pat.is_boolean(data_type)
         or pat.is_date(data_type)
         or pat.is_time(data_type)

@@ -21,7 +21,14 @@ from barrage_server.engine.store import ColumnStore
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.operations.checks import known_columns, pair
 from barrage_server.operations.grouped_rows import GroupedRows, forget_dead_groups
-from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
+from barrage_server.operations.join_columns import (
+    AddedColumns,
+    JoinKeys,
+    added_columns,
+    compared_columns,
+    join_keys,
+    without_order,
+)
 from barrage_server.operations.members import Members
 from barrage_server.operations.ordering import Key, comes_before, is_sortable
 from barrage_server.operations.range_view import RangeMembers, RangeView
@@ -253,7 +260,7 @@ def range_join(
     for number in (first, last):
         field = compared_columns(left, right, left.schema.field(number), right.schema.field(value))
         if not is_sortable(field.type):
-            raise InvalidRequestError(f"Column {field.name!r} has no order: it has the type {field.type}.")
+            raise without_order(left, right, field)
     listed: list[str] = []
     for each in aggregations:
         if each.function != "group":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from barrage_server.arguments import text
-from barrage_server.engine.derived import DerivedTable, check_one_graph
+from barrage_server.engine.derived import DerivedTable, check_one_graph, row_bytes
 from barrage_server.engine.operator import Operator
 from barrage_server.engine.static import StaticTable
 from barrage_server.engine.table import Table
@@ -56,7 +56,8 @@ def make(
         graph.attach(made)
         return made
     check_one_graph(parents)
-    outcome = operator.start(graph.versions(parents))
+    versions = graph.versions(parents)
+    outcome = operator.start(versions)
     _check_depth(outcome.views, operation)
     nbytes = operator.nbytes + sum(parent.nbytes for parent in dict.fromkeys(parents))
     return StaticTable(
@@ -66,7 +67,9 @@ def make(
         outcome.rows,
         outcome.views,
         nbytes=nbytes,
-        state_bytes=operator.nbytes + sum(parent.state_bytes for parent in dict.fromkeys(parents)),  # kept alive
+        state_bytes=operator.nbytes
+        + row_bytes(outcome.rows, versions)
+        + sum(parent.state_bytes for parent in dict.fromkeys(parents)),  # kept alive
         key_columns=key_columns,
         traits=traits,
     )

@@ -254,7 +254,7 @@ def snapshot_when(
             "history must not stand beside initial or incremental: it appends a snapshot for each row of the trigger, "
             "with those that are there at the beginning."
         )
-    added = added_columns(base, trigger, stamps, trigger.schema.names)
+    added = added_columns(base, trigger, stamps, trigger.schema.names, "stamp_cols")
     route = route_of(base.traits, trigger.traits)
     if not trigger.is_refreshing:
         base = snapshot([base])

@@ -77,12 +77,19 @@ class Comparison(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Whether two operands compare so; at least one of them is a column."""
+    """Whether two operands compare so; at least one of them is a column.
+
+    The comparison may be given as a text, such as ``">"``.
+    """
 
     comparison: Comparison
     left: Operand
     right: Operand
     ignores_case: bool = False
+
+    def __post_init__(self) -> None:
+        if self.comparison in tuple(Comparison):  # as a text, too
+            object.__setattr__(self, "comparison", Comparison(self.comparison))
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,14 +222,14 @@ class Durability(CycleLog):
             return 0
         try:
             if self._failure is not None or self._closed:
-                raise ReadOnlyError(f"Nothing durable can be changed: {self._failure or 'the server is closed.'}")
+                raise ReadOnlyError(f"Nothing durable can be changed: {self._obstacle}")
             body = encode_cycle(record, self._tables.records)
             self._pending = self._journal.number, record
             position = self._journal.append(RecordType.CYCLE, body)
         except OSError as error:
             self._tables.take_back(notes)
             self._fail(error)
-            raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}") from error
+            raise ReadOnlyError(f"Nothing durable can be changed: {self._obstacle}") from error
         except BaseException:
             self._tables.take_back(notes)
             raise
@@ -286,8 +286,7 @@ class Durability(CycleLog):
                 if self._synced > position:
                     return
                 if self._failure is not None or self._closed:
-                    reason = self._failure or "the server is closed."
-                    raise ReadOnlyError(f"It is not known whether these rows are on disk: {reason}")
+                    raise ReadOnlyError(f"It is not known whether these rows are on disk: {self._obstacle}")
                 self._is_syncing = True
             try:
                 self.sync()
@@ -342,9 +341,14 @@ class Durability(CycleLog):
                 seconds,
             )
 
+    @property
+    def _obstacle(self) -> str:
+        """Why nothing is written any more."""
+        return self._failure or "the server is closed."
+
     def _fail(self, error: OSError) -> None:
         with self._changed:
-            if self._failure is None:
+            if self._failure is None and not self._is_shut:  # a thread may write beside the end of the process
                 self._failure = (
                     f"the data directory cannot be written ({_reason(error)}). Mend that, and start the server again."
                 )

@@ -77,15 +77,21 @@ def read_token(path: Path) -> str:
     """The token in the first line of a file.
 
     Raises:
-        InvalidRequestError: the file cannot be read, or its first line is blank.
+        InvalidRequestError: the file cannot be read, or its first line is blank, or nothing that a header can carry.
 
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            token = file.readline(_MOST_CHARACTERS).strip()
+        with path.open(encoding="utf-8-sig") as file:
+            line = file.readline(_MOST_CHARACTERS)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise InvalidRequestError(f"The token file {str(path)!r} cannot be read: {reason}.") from None
+    token = line.strip()
     if not token:
         raise InvalidRequestError(f"The token file {str(path)!r} has no token in its first line.")
+    if not (token.isascii() and token.isprintable()) or len(line) == _MOST_CHARACTERS:
+        raise InvalidRequestError(
+            f"The first line of the token file {str(path)!r} is no token: these are ASCII letters, digits and signs, "
+            f"fewer than {_MOST_CHARACTERS:,}."
+        )
     return token

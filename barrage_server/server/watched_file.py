@@ -51,7 +51,8 @@ class WatchedFile(Generic[Content]):
     def refresh(self, *, force: bool = False) -> None:
         """Read the file again if it has changed, or in any case with ``force``.
 
-        The content stays if the file cannot be read.
+        The content stays if the file cannot be read. At first a pipe may be read; to wait for one here would hold up
+        other work.
         """
         with self._lock:
             stamp = file_stamp(self.path)
@@ -59,7 +60,7 @@ class WatchedFile(Generic[Content]):
                 return
             self._seen = stamp
             try:
-                self.content = self._read(self.path)
+                self.content = self._read_regular()
             except InvalidRequestError as error:
                 logger.error("the %s stay as they were: %s", self._what, error)
             else:
@@ -72,10 +73,10 @@ class WatchedFile(Generic[Content]):
             What it contains, and a function that makes this the content.
 
         Raises:
-            InvalidRequestError: what ``read`` raises.
+            InvalidRequestError: what ``read`` raises, or the file is a pipe or a device.
 
         """
-        stamp, content = file_stamp(self.path), self._read(self.path)
+        stamp, content = file_stamp(self.path), self._read_regular()
 
         def apply() -> None:
             with self._lock:
@@ -83,3 +84,8 @@ class WatchedFile(Generic[Content]):
             logger.info("%s read from %s", self._what, self.path)
 
         return content, apply
+
+    def _read_regular(self) -> Content:
+        if self.path.exists() and not self.path.is_file():
+            raise InvalidRequestError(f"{str(self.path)!r} is no regular file, and is not read again.")
+        return self._read(self.path)

@@ -10,7 +10,7 @@ from barrage_server.engine import AppendTable, UpdateGraph, renumbered
 from barrage_server.engine.condition import Condition
 from barrage_server.engine.renumbered import AppendedRows, Numbering
 from barrage_server.engine.restricted import Restriction, restrict
-from barrage_server.rowset import RowSet
+from barrage_server.rowset import MAX_KEY, RowSet
 
 
 @pytest.fixture(params=[(1, 4), (2, 16), (1 << 10, 1 << 16)], ids=["tiny", "small", "as it is"])
@@ -56,6 +56,13 @@ def test_added_rows_are_numbered_on_and_what_was_taken_earlier_stays(seed: int) 
         earlier.append((appended.numbering(), list(rows)))
     for numbering, known in earlier:
         check(numbering, known, random)
+
+
+def test_the_last_key_until_the_highest_row_is_that_of_the_last_row() -> None:
+    """A column without storage, such as a constant, has one piece up to the highest row key."""
+    assert Numbering(RowSet.from_keys([3, 9]), 7).last_until(MAX_KEY) == 8
+    assert Numbering(RowSet.from_keys([3, 9]), 7, np.array([20])).last_until(MAX_KEY) == 9
+    assert Numbering(RowSet.from_keys([MAX_KEY]), 7).last_until(MAX_KEY) == 7
 
 
 def test_rows_of_a_row_set_have_keys_from_the_first_on() -> None:

@@ -63,6 +63,10 @@ def fails(*_: Any) -> Any:
         (lambda x: [1, 2, 3], pa.int64(), "batch", "a list"),
         (lambda x: None, pa.int64(), "batch", "a NoneType"),
         (lambda x: "1234", pa.int64(), "scalar", "no int64"),
+        (lambda x: 1234.5, pa.int64(), "scalar", "no int64"),
+        (lambda x: None if x is None else np.float64(2), pa.int8(), "scalar", "no int8"),
+        (lambda x: 1234.5, pa.date32(), "scalar", "no date32"),
+        (lambda x: [1, 1234.5], pa.list_(pa.int64()), "scalar", "no list"),
     ],
 )
 def test_a_function_that_fails_is_an_error_without_its_text(
@@ -73,6 +77,22 @@ def test_a_function_that_fails_is_an_error_without_its_text(
     assert "1234" not in str(caught.value)
     if function is fails:
         assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_scalar_function_may_return_integers_where_floats_are_registered() -> None:
+    assert evaluate("f(x)", registered(lambda x: x, pa.float64(), "scalar")).to_pylist() == [1.0, None, 3.0]
+
+
+@pytest.mark.parametrize("kind", ["batch", "scalar"])
+def test_the_number_of_arguments_is_checked_when_a_formula_is_made(kind: str) -> None:
+    functions = registered(lambda x, y=1: x, pa.int64(), kind)
+    for text in ("f(x)", "f(x, x)"):
+        compile_formula(text, COLUMNS, functions)
+    for text, count in (("f()", "0 arguments"), ("1 + f(x, x, x)", "3 arguments")):
+        with pytest.raises(InvalidRequestError, match=rf"'f' does not take {count}; .*\(x, y=1\)\. This is at char"):
+            compile_formula(text, COLUMNS, functions)
+    compile_formula("f(x, x, x)", COLUMNS, registered(lambda *_: 1, pa.int64(), kind))
+    compile_formula("f(x)", COLUMNS, registered(max, pa.int64(), kind))  # it tells no parameters
 
 
 @pytest.mark.parametrize("kind", ["batch", "scalar"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, Table, UpdateGraph
+from barrage_server.engine.condition import Condition
 from barrage_server.engine.fixed_column import FixedColumn
+from barrage_server.engine.restricted import Restriction, restrict
 from barrage_server.engine.static import StaticTable
 from barrage_server.errors import (
     BarrageError,
@@ -386,5 +389,33 @@ def test_a_failed_join_says_so_where_it_is_displayed() -> None:
     assert ", failed" in failing._repr_html_()
     assert "failed" not in joined._repr_html_()
     assert failing.to_arrow().num_rows == 0
-    with pytest.raises(TableFailedError, match="Drop and create it again"):
+    with pytest.raises(TableFailedError, match="Make it again"):
         failing.where("n > 1")
+
+
+def test_what_is_computed_from_a_failed_join_says_which_failed_and_why() -> None:
+    left, right = tables()
+    failing = right.exact_join(left.view(["sym", "n = id"]), "sym", "n")
+    below = failing.where("n > 1").sort("n")
+    left.upsert({"id": [1, 2], "sym": ["a", "a"], "size": [1, 2]})
+    with pytest.raises(TableFailedError) as caught:
+        below.head(3)
+    for told in (below.failure, caught.value):
+        assert re.search(r"exact_join', which it follows, failed \(KeyMismatchError: .* the key 'a'\.", str(told))
+        assert "'sort'" not in str(told)
+    assert below.failure is not None
+    assert below.failure.__cause__ is failing.failure
+
+
+def test_a_part_of_a_failed_join_does_not_say_why() -> None:
+    """The key may be one that its readers must not see."""
+    left, right = tables()
+    failing = right.natural_join(left.view(["sym", "n = id"]), "sym", "n")
+    part = restrict(failing.where("n > 0"), Restriction(frozenset([Condition("n > 1")])))
+    below = part.head(3)
+    left.upsert({"id": [1, 2], "sym": ["a", "a"], "size": [1, 2]})
+    for table in (part, below):
+        assert str(table.failure).endswith("which it follows, failed.")
+        with pytest.raises(TableFailedError) as caught:
+            table.check_usable()
+        assert "'a'" not in str(caught.value)

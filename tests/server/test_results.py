@@ -243,8 +243,28 @@ def test_snapshots_count_what_their_table_keeps_for_them(house: House) -> None:
     house.private.add(table)
     held = house.compute(ANN, plan.Snapshot(), table)
     first = house.compute(ANN, plan.Head(1), held)
-    assert held.state_bytes == first.state_bytes == table.nbytes
+    assert held.state_bytes == table.nbytes
+    assert first.state_bytes == table.nbytes + first.version.row_set.nbytes
     assert house.compute(ANN, plan.Snapshot()).state_bytes == 0  # nothing of an append-only table is overwritten
+
+
+def test_row_keys_count_and_bound_merges_of_merges() -> None:
+    """Each has the row keys of all its tables, whose ranges do not join."""
+    house = House(Limits(result_bytes=1 << 20))
+    table: Table = house.table
+    sizes = list[int]()
+    for _ in range(2):
+        table = house.compute(ANN, plan.Merge(None), *[table] * 100)
+        sizes.append(table.state_bytes)
+    assert sizes[1] >= 16 * 10_000, "a range of keys for each of the rows"
+    with pytest.raises(LimitError, match="result_bytes"):
+        house.compute(ANN, plan.Merge(None), *[table] * 100)
+
+
+def test_row_keys_of_a_filter_count(house: House) -> None:
+    numbered = house.compute(ANN, plan.UpdateView(("x = ii",)), house.compute(ANN, plan.EmptyTable(100_000)))
+    assert house.compute(ANN, plan.Where(("x % 2 = 0",)), numbered).state_bytes > 10_000
+    assert numbered.state_bytes < 1_000, "it has the row set of its parent"
 
 
 def test_lists_that_a_join_repeats_are_refused_before_they_are_copied(house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import cast
 
@@ -52,7 +53,11 @@ def test_a_changed_file_takes_the_place_of_its_token(path: Path, front: str) -> 
             going_on.wait_until(lambda live: live.size == 1, timeout=30)
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", None])
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n\n", None, "\0" * 4096, "a\tb", "t\u00f6ken", "x" * 70_000],
+    ids=["empty", "blank", "no file", "zeros", "a tab", "a letter beyond ASCII", "too long"],
+)
 def test_a_file_without_a_token_leaves_the_former_one(
     path: Path, text: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -74,6 +79,27 @@ def test_a_file_without_a_token_leaves_the_former_one(
     assert not held.holds(principal)
     with pytest.raises(bs.AuthenticationError):
         held(shown)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_token(path: Path) -> None:
+    write(path, "\ufefffirst\n")
+    assert bs.TokenFile(path)(bs.Credentials("bearer", "", "first")).name == "token"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_place_of_the_file_is_not_waited_for(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Other work of the housekeeping would stand still. The file is read when it is back."""
+    held = bs.TokenFile(path)
+    path.unlink()
+    os.mkfifo(path)
+    held.refresh()
+    assert "is no regular file" in caplog.text
+    with pytest.raises(bs.InvalidRequestError, match="no regular file"):
+        held.reread()
+    assert held(bs.Credentials("bearer", "", "first")).name == "token"
+    write(path, "second\n")
+    held.refresh()
+    assert held(bs.Credentials("bearer", "", "second")).name == "token"
 
 
 def test_a_reread_token_is_applied_later(path: Path) -> None:

@@ -25,7 +25,7 @@ from barrage_server.operations.update_by.cumulative import CountSoFar, Extreme, 
 from barrage_server.operations.update_by.functions import Frame, Scan, Window
 from barrage_server.operations.update_by.moving import Moving
 from barrage_server.operations.update_by.operator import UpdateBy
-from barrage_server.operations.update_by.values import is_time
+from barrage_server.operations.update_by.values import is_number, is_time
 from barrage_server.plan.update_by import CUMULATIVE, MOVING, ROLLING, UpdateByOperation
 
 __all__ = ["update_by"]
@@ -207,6 +207,11 @@ def _maker(table: Table, operation: UpdateByOperation, time: int | None) -> _Mak
         return lambda number, kind: rolling.ListIn(number, kind, frame)
     (weight,) = known_columns(table, [text(operation.weight, "wcol")], "wcol")
     kind_of_weight = table.schema.field(weight).type
+    if not is_number(kind_of_weight):
+        raise InvalidRequestError(
+            f"{function} cannot weigh by column {operation.weight!r} of type {kind_of_weight}. Give wcol a column of "
+            "numbers."
+        )
     return lambda number, kind: rolling.WeightedMeanIn(number, weight, [kind, kind_of_weight], frame)
 
 
