@@ -50,7 +50,7 @@ __all__ = [
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
 # Text that Arrow adds to the text of a status, at either end.
-_BEFORE: Final = r"(?:Unknown error: |(?:Flight|gRPC) returned [a-z ]+ error, with message: )?"
+_BEFORE: Final = r"(?:Unknown(?: error)?: )?(?:(?:Flight|gRPC) returned [a-z ]+ error, with message: )?"
 _BEHIND: Final = r"\. (?:Detail: |gRPC client debug context: ).*"
 _TAGGED: Final = re.compile(rf"{_BEFORE}(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:{_BEHIND})?", re.DOTALL)
 _TAIL: Final = re.compile(_BEHIND, re.DOTALL)

@@ -8,6 +8,7 @@ import pytest
 
 from barrage_server.client.failures import is_passing, translated, typed_error
 from barrage_server.errors import (
+    AlreadyExistsError,
     AuthenticationError,
     BarrageError,
     DeadlineError,
@@ -113,8 +114,13 @@ def test_a_connection_that_breaks_without_a_class_is_told_by_its_text(text: str,
             UnknownTableError,
             "no table",
         ),
+        (
+            pa.ArrowException(f"Unknown: Flight returned already exists{SAID}There is one [AlreadyExistsError]"),
+            AlreadyExistsError,
+            "There is one",
+        ),
     ],
-    ids=["table", "application", "log-in", "failure", "other", "of ours, over a gRPC door"],
+    ids=["table", "application", "log-in", "failure", "other", "of ours, over a gRPC door", "of no class of Arrow"],
 )
 def test_what_other_servers_say_becomes_ours(theirs: Exception, ours: type[BarrageError], words: str) -> None:
     error = typed_error(theirs)

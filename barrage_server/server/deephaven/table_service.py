@@ -22,7 +22,7 @@ from barrage_server.errors import (
     UnsupportedOperationError,
     WireFormatError,
 )
-from barrage_server.flight.errors import tagged_text
+from barrage_server.flight.errors import error_name, error_of, tagged_text
 from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.input_tables import make_input_table
@@ -150,10 +150,14 @@ class TableService:
             return await self._state.resolve(session, reference.ticket.ticket, awaiting=number)
         offset = reference.batch_offset
         if not 0 <= offset < len(results):
-            raise InvalidRequestError(f"Operation {offset} of the batch is none before this one.")
+            raise InvalidRequestError(
+                f"Operation {offset} of the batch is none before this one: it can use results of earlier ones."
+            )
         result = results[offset]
         if isinstance(result, BarrageError):
-            raise InvalidRequestError(f"Operation {offset} of the batch, which this one needs, failed: {result}")
+            raise error_of(
+                error_name(result), f"Operation {offset} of the batch, which this one needs, failed: {result}"
+            )
         return result
 
     async def _input_table(
