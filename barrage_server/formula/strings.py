@@ -30,7 +30,7 @@ from barrage_server.formula.text_numbers import BLANKS, each_text, floats_of, in
 from barrage_server.formula.text_size import check_text_bytes, text_bytes
 from barrage_server.formula.vectors import Arrow, Vector, constant, from_arrow
 
-__all__ = ["FUNCTIONS", "METHODS"]
+__all__ = ["FUNCTIONS", "METHODS", "pattern_fault"]
 
 _TEXT: Final = Fixed(STRING)
 _PLACE: Final = Fixed(INT)
@@ -99,8 +99,14 @@ def _check_pattern(pattern: str, new: str = "") -> None:
     try:
         pc.replace_substring_regex(pa.array([""]), pattern, _rewrite(new))
     except pa.ArrowInvalid as error:
-        reason = str(error).partition(": ")[2] or str(error)
-        raise ValueError(f"the regular expression is refused: {reason[:200].rstrip('.')}.") from None
+        raise ValueError(f"the regular expression is refused: {pattern_fault(error)}") from None
+
+
+def pattern_fault(error: pa.ArrowInvalid) -> str:
+    """What is wrong with a regular expression, in sentences."""
+    reason = (str(error).partition(": ")[2] or str(error))[:200].rstrip(".")
+    hint = " The syntax is RE2's, which has no look-around and no back references."
+    return f"{reason}.{hint if 'perl operator' in reason or 'escape sequence' in reason else ''}"
 
 
 def _matches(text: Arrow, pattern: str) -> Arrow:

@@ -23,6 +23,7 @@ import pyarrow.types as pat
 from barrage_server.arguments import shown
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.formula.strings import pattern_fault
 from barrage_server.operations.checks import columns_by_name, unknown_column
 from barrage_server.operations.formula_view import Lookup
 from barrage_server.operations.literals import bounds, checked_text, holds, is_text, literal_of, number_of
@@ -396,8 +397,8 @@ def _check_pattern(pattern: Any) -> None:
     try:
         pc.match_substring_regex(pa.array([""], pa.large_string()), text)
     except pa.ArrowInvalid as error:
-        reason = str(error).removeprefix("Invalid regular expression: ")
-        raise InvalidRequestError(f"The regular expression {shown(text)} is not allowed: {reason[:200]}.") from None
+        fault = pattern_fault(error)
+        raise InvalidRequestError(f"The regular expression {shown(text)} is not allowed: {fault}") from None
 
 
 def _is_number(data_type: pa.DataType) -> bool:

@@ -18,7 +18,7 @@ from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, Table, Up
 from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.static import StaticTable
 from barrage_server.engine.view import StoredView
-from barrage_server.errors import InvalidRequestError, UnknownColumnError, UnsupportedTypeError
+from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError, UnsupportedTypeError
 from barrage_server.operations.aggregations import agg_all_by, agg_by, select_distinct
 from barrage_server.plan import aggregation as agg
 from barrage_server.plan.aggregation import Aggregation
@@ -608,3 +608,9 @@ def test_rows_of_a_blink_table_that_come_and_go_beside_the_start_are_counted(bef
     blink.append({"x": [4]})
     assert plain_rows(made) == [(before + 4, 10, 0 if before else 1, 4)]
     watch.check_held()
+
+
+def test_there_are_at_most_ten_thousand_results() -> None:
+    sums = [agg.sum_([f"{letter}{number} = v" for number in range(5_001)]) for letter in "xy"]
+    with pytest.raises(LimitError, match="10,002 results, and 10,000 is the most"):
+        agg_by([keyed()], sums, ["g"])
