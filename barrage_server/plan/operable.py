@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barrage_server.arguments import flag, integer, names, shown
 from barrage_server.errors import InvalidRequestError
@@ -29,6 +30,21 @@ from barrage_server.plan.update_by import UpdateByOperation
 
 __all__ = ["Operable", "merge"]
 
+_ELSEWHERE: Final = {
+    "assign": "update",
+    "drop": "drop_columns",
+    "drop_duplicates": "select_distinct",
+    "filter": "where",
+    "groupby": "agg_by",
+    "query": "where",
+    "rename": "rename_columns",
+    "sort_values": "sort",
+    "unique": "select_distinct",
+    "value_counts": "count_by",
+    "with_columns": "update",
+}
+"""Names of other libraries for methods that are here."""
+
 
 class Operable(Plottable[Result]):
     """A table to apply operations to, with the methods of Deephaven's client.
@@ -40,6 +56,18 @@ class Operable(Plottable[Result]):
         UnknownColumnError: a column that the table lacks.
         LimitError: a formula is too long, or a table would be too large.
     """
+
+    if not TYPE_CHECKING:  # type checkers know the names
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell the nearest name of a method that is not there."""
+            hint = ""
+            if not name.startswith("_"):
+                known = [method for method in dir(type(self)) if not method.startswith("_")]
+                wanted = _ELSEWHERE.get(name.lower())
+                close = [wanted] if wanted in known else difflib.get_close_matches(name, known, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
 
     def select(self, formulas: Texts | None = None) -> Result:
         """A table of the stored results of formulas, computed when their inputs change.

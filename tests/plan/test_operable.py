@@ -249,3 +249,13 @@ def test_a_function_by_another_name_is_told_its_own(name: str, nearest: str) -> 
     with pytest.raises(AttributeError, match=f"There is no aggregation '{name}'. Did you mean '{nearest}'?"):
         getattr(agg, name)
     assert not hasattr(agg, "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("filter", "where"), ("groupby", "agg_by"), ("whre", "where"), ("sort_values", "sort")]
+)
+def test_a_method_that_is_not_there_names_the_nearest(name: str, nearest: str) -> None:
+    table = bs.table({"x": [1]})
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'. Did you mean '{nearest}'?"):
+        getattr(table, name)
+    assert not hasattr(table, "_x")
