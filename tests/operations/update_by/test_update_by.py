@@ -419,7 +419,7 @@ WRONG: dict[str, tuple[Callable[[Table], Table], type[Exception], str]] = {
     "weight": (
         lambda table: update_by([table], [Op("rolling_wavg", ("price",), before=1, weight="sym")]),
         InvalidRequestError,
-        "cannot take",
+        "cannot weigh by column 'sym'",
     ),
     "no weight": (
         lambda table: update_by([table], [Op("rolling_wavg", ("price",), before=1)]),
