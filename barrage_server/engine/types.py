@@ -93,7 +93,8 @@ def check_key_type(data_type: pa.DataType, name: str = "") -> None:
         column = f"Column {name!r}" if name else "A key column"
         raise UnsupportedTypeError(
             f"{column} cannot have the type {data_type} as a key. Use numbers, times, booleans, strings, binary, or "
-            "structs of these as keys; of a list, map or union, make the parts that identify a row their own columns."
+            "structs of these as keys; of a list, map or union, make the parts that identify a row columns of their "
+            "own."
         )
 
 
