@@ -12,7 +12,7 @@ from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.types import StorageKind, storage_kind
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
-from barrage_server.rowset import MAX_KEY, RowSet
+from barrage_server.rowset import RowSet
 
 __all__ = ["AppendedRows", "Numbering", "RenumberedView", "own_values"]
 
@@ -73,9 +73,9 @@ class Numbering:
         listed = int(self._tail.searchsorted(row, "right"))
         if listed:
             return self.first + self._rows.size + listed - 1
-        if row == MAX_KEY:
-            return self.first + self._rows.size - 1
-        return self.first + int(self._rows.rank([row + 1])[0]) - 1
+        rows = self._rows
+        until = rows.size if not rows or row >= rows.last_key else int(rows.rank([row + 1])[0])
+        return self.first + until - 1
 
 
 class AppendedRows:

@@ -1,8 +1,8 @@
-"""A repair of gRPC: it frees each batch of operations, whoever waits for it.
+"""Frees the memory of gRPC's operations when a call is cancelled or fails.
 
-``grpc.aio`` sends and receives in batches, and frees a batch when the coroutine that awaits it goes on. A coroutine
-that is cancelled meanwhile, or whose batch fails, leaves the batch's operations behind: some 300 bytes for each call
-whose client disconnects, spread over the heap (https://github.com/grpc/grpc/issues/43360, open with grpcio 1.85).
+``grpc.aio`` sends and receives in batches of operations, and frees a batch when the coroutine that awaits it goes on.
+When that coroutine is cancelled before, or the batch fails, the memory is lost: some 300 bytes for each call whose
+client disconnects, spread over the heap (https://github.com/grpc/grpc/issues/43360, open with grpcio 1.85).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Final
 
 import grpc
-from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
 __all__ = ["free_all_batches"]
 
@@ -22,7 +22,8 @@ logger = logging.getLogger("barrage_server")
 
 _REPAIRED: Final = "1.85."
 """The releases whose ``execute_batch`` is known: it creates one future with the loop given, and awaits it."""
-_execute_batch: Final = cygrpc.execute_batch
+_cygrpc: Final[Any] = import_module("grpc._cython.cygrpc")
+_execute_batch: Final[Any] = getattr(_cygrpc, "execute_batch", None)
 
 
 def free_all_batches() -> None:
@@ -33,7 +34,7 @@ def free_all_batches() -> None:
     if not grpc.__version__.startswith(_REPAIRED):
         logger.debug("gRPC %s stays as it is: how it runs a batch is not known", grpc.__version__)
         return
-    cygrpc.execute_batch = _freed_batch
+    _cygrpc.execute_batch = _freed_batch
 
 
 async def _freed_batch(call: Any, operations: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
@@ -93,8 +94,6 @@ class _Batch:
 
     def __eq__(self, other: object) -> bool:
         return other is self._loop
-
-    __hash__ = None  # type: ignore[assignment]
 
     # what gRPC uses of the future
 
