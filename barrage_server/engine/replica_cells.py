@@ -193,9 +193,9 @@ class ReplicaCells:
         column, plan = self.columns[number], ReadPlan.of(rows)
         if self.slots is None:
             flags = column.update(plan, values, undo)
-            if flags.all():
+            if np.count_nonzero(flags) == plan.size:
                 return plan.rows
-            changed = np.flatnonzero(flags)
+            changed = flags.nonzero()[0]
         else:
             cells, order = self.slots.plan(plan.rows)
             changed = np.flatnonzero(column.update(cells, values, undo, order))

@@ -97,15 +97,24 @@ class ColumnStore:
         cursor = UndoCursor(self.undo, [column.epoch for column in self.columns], None if frozen else self._held)
         if not frozen:
             self._versions += 1
-            nbytes = self.nbytes
-            loose, old_loose = self._loose_bytes, self._old_loose_bytes
-            if self._versions >= _VERSIONS_BETWEEN_COMPACTIONS or loose > max(
-                _MOST_LOOSE_BYTES, nbytes // _MOST_LOOSE_SHARE
+            if (
+                self._versions >= _VERSIONS_BETWEEN_COMPACTIONS
+                or self._loose_bytes > _MOST_LOOSE_BYTES
+                or self._old_loose_bytes > _MOST_OLD_LOOSE_BYTES
             ):
-                self._versions = self._loose_bytes = self._old_loose_bytes = 0
-                self._held.compact()
-            elif old_loose > max(_MOST_OLD_LOOSE_BYTES, nbytes // _MOST_OLD_LOOSE_SHARE):
-                self._old_loose_bytes = 0
-                self._held.compact(skip_recent=True)
+                self._compact_held()
         slots = self.slots
         return tuple(StoredView(column.snapshot(), cursor, slots, frozen) for column in self.columns)
+
+    def _compact_held(self) -> None:
+        """Compact the undo records for held versions, if there are many."""
+        nbytes = self.nbytes
+        loose, old_loose = self._loose_bytes, self._old_loose_bytes
+        if self._versions >= _VERSIONS_BETWEEN_COMPACTIONS or loose > max(
+            _MOST_LOOSE_BYTES, nbytes // _MOST_LOOSE_SHARE
+        ):
+            self._versions = self._loose_bytes = self._old_loose_bytes = 0
+            self._held.compact()
+        elif old_loose > max(_MOST_OLD_LOOSE_BYTES, nbytes // _MOST_OLD_LOOSE_SHARE):
+            self._old_loose_bytes = 0
+            self._held.compact(skip_recent=True)

@@ -9,8 +9,7 @@ unless those take more memory: see :func:`settle`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +30,7 @@ _ROWS_OF_RANGE: Final = 16
 _KEY_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UndoEntry:
+class UndoEntry(NamedTuple):
     """Old values of some cells of one column.
 
     Attributes:

@@ -52,13 +52,16 @@ def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
     Returns:
         The cells, and whether each cell holds a value (``None``: all do).
     """
-    array = to_storage(array)
+    data_type = array.type
+    if data_type.id not in _CELLS_ARE_VALUES:
+        array = to_storage(array)
+        data_type = array.type
     count, offset = len(array), array.offset
     valid, data = valid_of(array), array.buffers()[1]
-    dtype = cell_dtype(array.type)
+    dtype = cell_dtype(data_type)
     if data is None or count == 0:
         return np.zeros(count, dtype), valid
-    if pat.is_boolean(array.type):
+    if pat.is_boolean(data_type):
         return bits_of(data, offset, count).view(np.uint8), valid
     return np.frombuffer(data, dtype, count, offset * dtype.itemsize), valid
 

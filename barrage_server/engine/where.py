@@ -81,7 +81,7 @@ class Where(Operator):
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
         """Evaluate the added rows, and rows changed in a column of the predicate."""
         (change,), (version,) = changes, inputs
-        if change is None or change.update.is_empty:
+        if change is None:
             return Outcome(self.rows, version.views, TableUpdate.empty(len(self.schema)))
         update, touched = change.update, self.touched(change.update)
         if update.shifted.size or touched.size + update.removed.size > FEW_ROWS:
@@ -123,7 +123,7 @@ class Where(Operator):
             are_in, were_in = self.flags(version, touched), rows.contains(keys)
             differ = keys[are_in != were_in]
             if len(differ):
-                rows = rows ^ RowSet.from_sorted_keys(differ)
+                rows = rows.toggled(differ)
                 came = RowSet.from_sorted_keys(keys[are_in > were_in])
                 left = RowSet.from_sorted_keys(keys[are_in < were_in])
                 removed = removed | left if removed else left

@@ -19,6 +19,7 @@ from barrage_server.formula.hints import function_hint, method_hint, name_hint, 
 from barrage_server.formula.kinds import (
     BOOLEAN,
     DURATION,
+    FLOAT,
     INSTANT,
     INT,
     INTEGERS,
@@ -181,7 +182,9 @@ class _Builder:
         if resolved is None:
             hint = pair_hint(operator, left.kind.name, right.kind.name)
             raise self._text.error(node.at, f"'{operator}' does not take {_an(left.kind)} and {_an(right.kind)}.{hint}")
-        return self._steps.pure(operator, resolved, (left, right))
+        # numpy warns of NaN in some casts of floats, and of none that it compares
+        is_quiet = resolved[0] is BOOLEAN and (left.kind == right.kind or FLOAT not in (left.kind, right.kind))
+        return self._steps.pure(operator, resolved, (left, right), is_quiet=is_quiet)
 
     def _resolve(self, operator: str, left: Kind, right: Kind) -> arithmetic.Resolved | None:
         if operator in _COMPARISONS:

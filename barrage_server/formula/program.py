@@ -41,9 +41,11 @@ class Formula:
 
     __slots__ = (
         "_build",
+        "_computations",
         "_identity",
         "_is_condition",
-        "_last_use",
+        "_is_quiet",
+        "_start",
         "arrays",
         "calls_users",
         "column",
@@ -66,7 +68,13 @@ class Formula:
         self.type: pa.DataType = columns[self.column] if self.column is not None else result.kind.arrow
         self._build = made
         self._is_condition = is_condition
-        self._last_use = _last_uses(made)
+        self._is_quiet = all(step.is_quiet for step in made.steps)
+        self._start = [step.constant for step in made.steps]
+        self._computations = [
+            (number, step.apply, step.arguments, finished)
+            for number, (step, finished) in enumerate(zip(made.steps, _last_uses(made), strict=True))
+            if step.constant is None
+        ]
         used = tuple((name, columns[name]) for name in dict.fromkeys((*made.columns, *made.arrays)))
         self._identity = (tuple(step.key for step in made.steps), made.result, used, tuple(made.users), is_condition)
 
@@ -140,6 +148,8 @@ class Formula:
                 "A formula with positions needs the positions of its rows, and a lookup for arrays."
             )
         try:
+            if self._is_quiet:
+                return self._computed(run)
             with np.errstate(all="ignore"):
                 return self._computed(run)
         except (pa.ArrowCapacityError, MemoryError) as error:
@@ -147,13 +157,12 @@ class Formula:
 
     def _computed(self, run: Run) -> Vector:
         """Run the steps; values are dropped after their last use."""
-        made = self._build
-        values: list[Any] = []
-        for step, finished in zip(made.steps, self._last_use, strict=True):
-            values.append(step.apply(run, [values[argument] for argument in step.arguments]))
+        values: list[Any] = self._start.copy()
+        for number, apply, arguments, finished in self._computations:
+            values[number] = apply(run, [values[argument] for argument in arguments])
             for done in finished:
                 values[done] = None
-        found: Vector = values[made.result]
+        found: Vector = values[self._build.result]
         return found
 
 
@@ -191,14 +200,14 @@ def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: 
 
 
 def _last_uses(made: Steps) -> list[list[int]]:
-    """For each step, the steps whose values nothing needs after it."""
+    """For each step, the steps but constants whose values nothing needs after it."""
     last = {made.result: len(made.steps)}
     for number in range(len(made.steps) - 1, -1, -1):
         for argument in made.steps[number].arguments:
             last.setdefault(argument, number)
     found: list[list[int]] = [[] for _ in made.steps]
     for argument, number in last.items():
-        if number < len(found):
+        if number < len(found) and made.steps[argument].constant is None:
             found[number].append(argument)
     return found
 

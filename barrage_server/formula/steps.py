@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,7 @@ _MOST_STEPS: Final = 4_000
 Lookup: TypeAlias = Callable[[str, "np.ndarray[Any, np.dtype[np.int64]]"], pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """The arguments of one evaluation."""
 
     inputs: Mapping[str, pa.Array]
@@ -40,12 +39,24 @@ Apply: TypeAlias = Callable[[Run, Sequence[Vector]], Vector]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One computation on the results of the steps numbered ``arguments``."""
+    """One computation on the results of the steps numbered ``arguments``.
+
+    Attributes:
+        apply: computes the result.
+        arguments: the numbers of the steps whose results it takes.
+        kind: of the result.
+        key: names the computation, and tells it from others.
+        constant: the result, if it is always the same.
+        is_quiet: whether numpy never warns of the values, such as of an overflow.
+
+    """
 
     apply: Apply
     arguments: tuple[int, ...]
     kind: Kind
     key: str
+    constant: Vector | None = None
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +96,17 @@ class Steps:
     def literal(self, value: Any, kind: Kind) -> Value:
         """A constant, in the units of its kind."""
         held = None if kind is ZONE else constant(value, kind)
-        step = self._add(f"{kind}:{value!r}", kind, lambda _run, _values: held, ())
-        return Value(step, kind, True, value)
+        made = Step(lambda _run, _values: held, (), kind, f"{kind}:{value!r}", held, True)
+        return Value(self._add(made), kind, True, value)
 
     def column(self, name: str, kind: Kind) -> Value:
         """The value of a column in the same row."""
         if name not in self.columns:
             self.columns.append(name)
-        step = self._add(f"column {name!r}", kind, lambda run, _values: decoded(run.inputs, name, kind), ())
-        return Value(step, kind)
+        made = Step(
+            lambda run, _values: decoded(run.inputs, name, kind), (), kind, f"column {name!r}", is_quiet=True
+        )
+        return Value(self._add(made), kind)
 
     def position(self, kind: Kind) -> Value:
         """The position of the row, as an int or a long."""
@@ -103,23 +116,25 @@ class Steps:
             assert run.positions is not None
             return Cells(run.positions.astype(kind.dtype, copy=False))
 
-        return Value(self._add("i" if kind is INT else "ii", kind, positions, ()), kind)
+        return Value(self._add(Step(positions, (), kind, "i" if kind is INT else "ii")), kind)
 
-    def pure(self, key: str, resolved: Resolved, values: tuple[Value, ...]) -> Value:
+    def pure(self, key: str, resolved: Resolved, values: tuple[Value, ...], *, is_quiet: bool = False) -> Value:
         """The result of a kernel of ``values`` alone."""
         kind, kernel = resolved
-        return self.combine(key, kind, lambda _run, given: kernel(*given), values)
+        return self.combine(key, kind, lambda _run, given: kernel(*given), values, is_quiet=is_quiet)
 
-    def combine(self, key: str, kind: Kind, apply: Apply, values: tuple[Value, ...]) -> Value:
+    def combine(
+        self, key: str, kind: Kind, apply: Apply, values: tuple[Value, ...], *, is_quiet: bool = False
+    ) -> Value:
         """The result of a computation of ``values``; ``key`` names the computation."""
         arguments = tuple(value.step for value in values)
-        return Value(self._add(f"{key} {arguments}", kind, apply, arguments), kind)
+        return Value(self._add(Step(apply, arguments, kind, f"{key} {arguments}", is_quiet=is_quiet)), kind)
 
-    def _add(self, key: str, kind: Kind, apply: Apply, arguments: tuple[int, ...]) -> int:
-        """The number of the step with this key, made if it is new."""
-        if key not in self._numbers:
+    def _add(self, step: Step) -> int:
+        """The number of the step with this key, added if it is new."""
+        if step.key not in self._numbers:
             if len(self.steps) >= _MOST_STEPS:
                 raise LimitError(f"A formula has at most {_MOST_STEPS} steps.")
-            self._numbers[key] = len(self.steps)
-            self.steps.append(Step(apply, arguments, kind, key))
-        return self._numbers[key]
+            self._numbers[step.key] = len(self.steps)
+            self.steps.append(step)
+        return self._numbers[step.key]

@@ -142,7 +142,7 @@ class _OfValues(Accumulator):
         """Results as an array, with nulls for groups without values."""
         valid = self.numbers.array[groups] > 0
         values = np.ascontiguousarray(values)
-        return from_cells(self.type, values, None if valid.all() else valid)
+        return from_cells(self.type, values, None if np.count_nonzero(valid) == len(valid) else valid)
 
 
 class _IntegerSum(_OfValues):
@@ -210,7 +210,7 @@ class _DoubleSum(_OfValues):
     ) -> None:
         """Exchange values at once in groups that keep other values."""
         exchanged = np.bincount(places, minlength=len(groups))
-        if _have_nulls(old) or _have_nulls(new) or (exchanged == self.numbers.array[groups]).any():
+        if _have_nulls(old) or _have_nulls(new) or np.count_nonzero(exchanged == self.numbers.array[groups]):
             super().exchange(groups, places, old, new)
         else:
             self.totals.exchange(groups, places, self.of(_doubles(old[0])), self.of(_doubles(new[0])))

@@ -81,11 +81,12 @@ class _Columns(Operator):
     def __init__(self, layout: Layout, *, grows: bool) -> None:
         self.schema = layout.schema
         self._layout = layout
+        self._uses_positions = layout.uses_positions
         self._grows = grows
 
     def _update(self, update: TableUpdate, modified: Sequence[RowSet]) -> TableUpdate:
         """The update of the input with the modified rows of places."""
-        own = tuple(modified[place] for place in self._layout.places)
+        own = tuple([modified[place] for place in self._layout.places])
         return TableUpdate(update.added, update.removed, update.shifted, own)
 
     def _positions(self, column: Computed, version: TableVersion) -> RowPositions | None:
@@ -129,7 +130,7 @@ class ViewedColumns(_Columns):
             views.append(FormulaView(column.computation, wanted, self._positions(column, version)))
         shown = [views[place] for place in self._layout.places]
         # Positions are those of the present rows.
-        readable = version.row_set if self._layout.uses_positions else version.readable
+        readable = version.row_set if self._uses_positions else version.readable
         return Outcome(version.row_set, shown, update, readable)
 
 
@@ -184,7 +185,7 @@ class StoredColumns(_Columns):
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
         """Evaluate the rows that have changed."""
         (change,), (version,) = changes, inputs
-        if change is None or change.update.is_empty:
+        if change is None:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
         update, cells, undo = change.update, self._cells, self._store.undo
         if update.added or update.removed or update.shifted.size or self._keeps_history:

@@ -173,8 +173,11 @@ class FormulaView(ColumnView):
         self, computation: Computation, views: Sequence[ColumnView], positions: RowPositions | None = None
     ) -> None:
         self.type = computation.type
-        self.is_frozen = all(view.is_frozen for view in views)
-        self.depth = 1 + max((view.depth for view in views), default=0)
+        is_frozen, depth = True, 0
+        for view in views:
+            is_frozen = is_frozen and view.is_frozen
+            depth = max(depth, view.depth)
+        self.is_frozen, self.depth = is_frozen, depth + 1
         self._computation = computation
         self._views = tuple(views)
         self._positions = positions

@@ -75,8 +75,6 @@ class GroupTotals:
 
     NaN and infinities are counted, so that they can be removed, too.
 
-    NaN and infinities are counted apart, so that they can be taken away, too.
-
     Args:
         words: the doubles of each sum. What they hold is exact to 53 bits each, from the largest number that was there.
 

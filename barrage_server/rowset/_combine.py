@@ -10,6 +10,7 @@ import numpy as np
 from barrage_server.rowset import _key_lists, _ranges
 from barrage_server.rowset._key_storage import KeyStorage
 from barrage_server.rowset._part import BITS
+from barrage_server.rowset._ranges import Keys
 from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import (
     FEW_KEYS,
@@ -17,6 +18,7 @@ from barrage_server.rowset._storage import (
     RANGES_ALWAYS,
     KeyList,
     Ranges,
+    Segmented,
     Span,
     of_keys,
     of_ranges,
@@ -114,6 +116,15 @@ def symmetric_difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
         if first is not None and second is not None:
             return of_segments(first ^ second)
     return of_ranges(*_ranges.symmetric_difference(one.ranges(), two.ranges()))
+
+
+def toggled(one: KeyStorage, keys: Keys) -> KeyStorage:
+    """Return the keys in one of ``one`` and ``keys``, which are strictly increasing."""
+    if not keys.size:
+        return one
+    if isinstance(one, Segmented) and keys.size <= FEW_KEYS:
+        return of_segments(one.segments().toggled(keys))
+    return symmetric_difference(one, of_keys(keys))
 
 
 def are_disjoint(one: KeyStorage, two: KeyStorage) -> bool:

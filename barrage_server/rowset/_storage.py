@@ -228,7 +228,7 @@ class KeyList(KeyStorage):
     def __init__(
         self, keys: Keys, count: int = 0, *, settled: KeyStorage | None = None, is_dense: bool | None = None
     ) -> None:
-        keys.flags.writeable = False
+        keys.setflags(write=False)
         self.first, self.last, self.size = keys.item(0), keys.item(-1), keys.size
         self._keys, self._count, self._settled, self._is_dense = keys, count, settled, is_dense
         self._ranges = None
@@ -331,7 +331,7 @@ class Segmented(KeyStorage):
     def packed(self) -> KeyStorage:
         return Segmented(self._segments)
 
-    def segments(self) -> Segments | None:
+    def segments(self) -> Segments:
         return self._segments
 
     def range_count(self) -> int:
@@ -483,7 +483,8 @@ def _part_of(keys: Keys) -> KeyStorage:
 
 
 def _frozen(starts: Keys, ends: Keys) -> RangeList:
-    starts.flags.writeable = ends.flags.writeable = False
+    starts.setflags(write=False)
+    ends.setflags(write=False)
     return starts, ends
 
 

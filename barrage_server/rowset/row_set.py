@@ -151,7 +151,12 @@ class RowSet:
     @classmethod
     def union_all(cls, sets: Iterable[RowSet]) -> RowSet:
         """Return the keys in any of the sets, which often are one object: then this one."""
-        parts = list({id(part): part for part in sets if part._held.size}.values())
+        parts: list[RowSet] = []
+        for part in sets:
+            if part._held.size and not (parts and part is parts[-1]):
+                parts.append(part)
+        if len(parts) > 1:
+            parts = list({id(part): part for part in parts}.values())
         if len(parts) < 2:
             return parts[0] if parts else cls.EMPTY
         if len(parts) == 2:
@@ -313,6 +318,14 @@ class RowSet:
         if not isinstance(other, RowSet):
             return NotImplemented
         return self._result(_combine.symmetric_difference(self._held, other._held), other)
+
+    def toggled(self, keys: Keys) -> RowSet:
+        """Return the keys in one of this set and ``keys``: int64, from 0, strictly increasing, unchecked.
+
+        For few keys it costs less than ``^`` with a set of them.
+        """
+        held = _combine.toggled(self._held, keys)
+        return self if held is self._held else RowSet._of(held)
 
     def _result(self, held: KeyStorage, other: RowSet) -> RowSet:
         """Return the set with this storage: ``self`` or ``other`` if it is their storage."""
