@@ -114,12 +114,22 @@ def _union(a: RangeList, b: RangeList) -> RangeList:
 
 def symmetric_difference(a: RangeList, b: RangeList) -> RangeList:
     """Return the keys in one of two range lists and not in both."""
-    edges = np.concatenate((a[0], a[1] + 1, b[0], b[1] + 1)).view(np.uint64)  # MAX_KEY + 1 is 2**63 as uint64
-    edges.sort()
-    twice = np.flatnonzero(edges[1:] == edges[:-1])  # both begin or end here, or one begins and the other ends
+    edges = np.concatenate((_edges(a), _edges(b)))
+    edges.sort(kind="stable")  # merges two sorted runs in linear time
+    twice = (edges[1:] == edges[:-1]).nonzero()[0]  # both begin or end here, or one begins and the other ends
     if twice.size:
-        edges = np.delete(edges, np.concatenate((twice, twice + 1)))
+        kept = np.ones(edges.size, np.bool_)
+        kept[twice] = kept[twice + 1] = False
+        edges = edges[kept]
     return edges[::2].view(np.int64), (edges[1::2] - np.uint64(1)).view(np.int64)
+
+
+def _edges(ranges: RangeList) -> npt.NDArray[np.uint64]:
+    """Return where ranges begin, and where the gaps after them begin, in order; MAX_KEY + 1 is 2**63 as uint64."""
+    edges = np.empty(2 * ranges[0].size, np.uint64)
+    edges[::2] = ranges[0].view(np.uint64)
+    np.add(ranges[1].view(np.uint64), np.uint64(1), out=edges[1::2])
+    return edges
 
 
 def overlaps(a: RangeList, b: RangeList) -> tuple[Keys, Keys, Keys, Keys]:
