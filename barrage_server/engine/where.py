@@ -11,7 +11,7 @@ import pyarrow.types as pat
 
 from barrage_server.arguments import callback, names, text
 from barrage_server.engine.derived import DerivedTable
-from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
@@ -86,7 +86,7 @@ class Where(Operator):
         update, touched = change.update, self.touched(change.update)
         if update.shifted.size or touched.size + update.removed.size > FEW_ROWS:
             return self._follow_many(update, touched, version)
-        return self._follow_few(update, touched, version)
+        return self._follow_few(change, touched)
 
     def _follow_many(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
         before = self.rows
@@ -111,8 +111,9 @@ class Where(Operator):
         self.rows = moved | added if added else moved
         return Outcome(self.rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
-    def _follow_few(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
+    def _follow_few(self, change: Change, touched: RowSet) -> Outcome:
         """Follow an update of few rows without shifts, with arrays of row keys."""
+        update, version = change.update, change.after
         rows, nothing = self.rows, RowSet.empty()
         removed = rows & update.removed if update.removed else nothing
         if removed:
@@ -120,7 +121,7 @@ class Where(Operator):
         stayed = came = nothing  # of those touched
         if touched:
             keys = touched.keys()
-            are_in, were_in = self.flags(version, touched), rows.contains(keys)
+            were_in, are_in = self.changed_flags(change, touched)
             differ = keys[are_in != were_in]
             if len(differ):
                 rows = rows.toggled(differ)
@@ -169,6 +170,10 @@ class Where(Operator):
         """Whether each of ``rows`` satisfies the predicate."""
         parts = [self.flags(version, part) for part in version.pieces(rows, self._columns)]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.bool_), *parts])
+
+    def changed_flags(self, change: Change, rows: RowSet) -> tuple[Flags, Flags]:
+        """Whether each of some rows that stay, at most 1,024, was in before ``change``, and is in after it."""
+        return self.rows.contains(rows.keys()), self.flags(change.after, rows)
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
         """Whether each of ``rows``, one piece at most, satisfies the predicate."""

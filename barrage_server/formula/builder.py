@@ -184,7 +184,10 @@ class _Builder:
             raise self._text.error(node.at, f"'{operator}' does not take {_an(left.kind)} and {_an(right.kind)}.{hint}")
         # numpy warns of NaN in some casts of floats, and of none that it compares
         is_quiet = resolved[0] is BOOLEAN and (left.kind == right.kind or FLOAT not in (left.kind, right.kind))
-        return self._steps.pure(operator, resolved, (left, right), is_quiet=is_quiet)
+        made = self._steps.pure(operator, resolved, (left, right), is_quiet=is_quiet)
+        if operator in _COMPARISONS:
+            self._steps.comparisons[made.step] = operator
+        return made
 
     def _resolve(self, operator: str, left: Kind, right: Kind) -> arithmetic.Resolved | None:
         if operator in _COMPARISONS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -24,14 +24,18 @@ class SharedValues:
     Args:
         read: returns the values of a column, by its number.
 
+    Attributes:
+        answers: what :mod:`~barrage_server.formula.column_tests` has found about these rows.
+
     """
 
-    __slots__ = ("_arrays", "_read", "_vectors")
+    __slots__ = ("_arrays", "_read", "_vectors", "answers")
 
     def __init__(self, read: Callable[[int], pa.Array]) -> None:
         self._read = read
         self._arrays: dict[int, pa.Array] = {}
         self._vectors: dict[int, Vector] = {}
+        self.answers: dict[Any, Any] = {}
 
     def array(self, number: int) -> pa.Array:
         """The values of a column."""

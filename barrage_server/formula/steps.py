@@ -81,6 +81,7 @@ class Steps:
         positions: whether positions are used.
         is_pure: whether neither time nor chance matters.
         users: the users' functions that are called.
+        comparisons: the operators of the steps that are comparisons.
 
     """
 
@@ -91,6 +92,7 @@ class Steps:
     positions: bool = False
     is_pure: bool = True
     users: list[UserFunction] = field(default_factory=list)
+    comparisons: dict[int, str] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def literal(self, value: Any, kind: Kind) -> Value:
@@ -103,9 +105,7 @@ class Steps:
         """The value of a column in the same row."""
         if name not in self.columns:
             self.columns.append(name)
-        made = Step(
-            lambda run, _values: decoded(run.inputs, name, kind), (), kind, f"column {name!r}", is_quiet=True
-        )
+        made = Step(lambda run, _values: decoded(run.inputs, name, kind), (), kind, f"column {name!r}", is_quiet=True)
         return Value(self._add(made), kind)
 
     def position(self, kind: Kind) -> Value:
@@ -119,16 +119,21 @@ class Steps:
         return Value(self._add(Step(positions, (), kind, "i" if kind is INT else "ii")), kind)
 
     def pure(self, key: str, resolved: Resolved, values: tuple[Value, ...], *, is_quiet: bool = False) -> Value:
-        """The result of a kernel of ``values`` alone."""
+        """The result of a kernel of ``values`` alone, which is constant if they are."""
         kind, kernel = resolved
-        return self.combine(key, kind, lambda _run, given: kernel(*given), values, is_quiet=is_quiet)
+        arguments = tuple(value.step for value in values)
+        known = [self.steps[argument].constant for argument in arguments]
+        result = None
+        if all(each is not None for each in known):
+            with np.errstate(all="ignore"):
+                result = kernel(*known)
+        made = Step(lambda _run, given: kernel(*given), arguments, kind, f"{key} {arguments}", result, is_quiet)
+        return Value(self._add(made), kind)
 
-    def combine(
-        self, key: str, kind: Kind, apply: Apply, values: tuple[Value, ...], *, is_quiet: bool = False
-    ) -> Value:
+    def combine(self, key: str, kind: Kind, apply: Apply, values: tuple[Value, ...]) -> Value:
         """The result of a computation of ``values``; ``key`` names the computation."""
         arguments = tuple(value.step for value in values)
-        return Value(self._add(Step(apply, arguments, kind, f"{key} {arguments}", is_quiet=is_quiet)), kind)
+        return Value(self._add(Step(apply, arguments, kind, f"{key} {arguments}")), kind)
 
     def _add(self, step: Step) -> int:
         """The number of the step with this key, added if it is new."""

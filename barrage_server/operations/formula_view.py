@@ -15,6 +15,7 @@ from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import concatenated
 from barrage_server.engine.view import ColumnView
 from barrage_server.formula import Formula
+from barrage_server.formula.column_tests import ColumnTest
 from barrage_server.rowset import MAX_KEY, RowSet
 
 __all__ = ["Clock", "Computation", "FormulaView", "Lookup", "RowCondition", "RowPositions", "TimedFormula"]
@@ -69,6 +70,10 @@ class RowCondition(Computation, Protocol):
     @property
     def calls_users(self) -> bool:
         """Whether the condition calls functions of users, which may raise."""
+
+    @property
+    def test(self) -> ColumnTest | None:
+        """What the condition is, if it compares a column with a constant and nothing else."""
 
     def flags(
         self,

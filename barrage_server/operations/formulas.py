@@ -13,6 +13,7 @@ from barrage_server.arguments import shown
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError
 from barrage_server.formula import compile_condition, compile_formula, rename_pair, split_assignment
+from barrage_server.formula.column_tests import SharedTest
 from barrage_server.operations import layout as layouts
 from barrage_server.operations import traits as traits_of
 from barrage_server.operations.columns import Layout, StoredColumns, ViewedColumns
@@ -108,7 +109,9 @@ def where(parents: Sequence[Table], conditions: Sequence[str | Condition], *, na
     given = (conditions,) if isinstance(conditions, str | Condition) else conditions
     made = [condition_of(table, condition) for condition in given]
     traits = table.traits
-    operator = FilteredRows(table.schema, made, grows=_grows(table), keeps_history=traits.is_blink)
+    operator = FilteredRows(
+        table.schema, made, grows=_grows(table), keeps_history=traits.is_blink, tests=_tests(table, made)
+    )
     return make([table], "where", operator, traits_of.of_rows(traits), key_columns=table.key_columns, name=name)
 
 
@@ -180,6 +183,13 @@ def condition_of(table: Table, condition: str | Condition) -> RowCondition:
             f"{condition!r} gives another result each time. Compute it with 'update', and filter by that column."
         )
     return made
+
+
+def _tests(table: Table, conditions: Sequence[RowCondition]) -> Sequence[SharedTest]:
+    """What the conditions are, if each of them compares a column with a constant; otherwise nothing."""
+    tests = [each.test for each in conditions]
+    known = [(table.column_numbers([test.column])[0], test) for test in tests if test is not None]
+    return table.tests.share(known) if len(known) == len(tests) else ()
 
 
 def _grows(table: Table) -> bool:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.engine.operator import Changes, Inputs, Outcome
+from barrage_server.engine.operator import Change, Changes, Inputs, Outcome
 from barrage_server.engine.version import TableVersion, shared_values
 from barrage_server.engine.where import Flags, Where
+from barrage_server.formula.column_tests import SharedTest
 from barrage_server.formula.inputs import NamedValues, SharedValues
 from barrage_server.operations.formula_view import RowCondition, RowPositions
 from barrage_server.operations.history import readable_with
 from barrage_server.rowset import RowSet
 
 __all__ = ["FilteredRows"]
+
+_MANY: Final = 8
+"""Filters with other constants from which on they test rows together, before and after a change."""
 
 
 class FilteredRows(Where):
@@ -29,17 +34,26 @@ class FilteredRows(Where):
         conditions: the formulas, which give booleans.
         grows: whether rows may be added to the input later.
         keeps_history: whether rows stay readable after they have left, as far as they do in the input.
+        tests: what the formulas are, if each of them compares a column with a constant; shared by the filters of the
+            input.
 
     """
 
     def __init__(
-        self, schema: pa.Schema, conditions: Sequence[RowCondition], *, grows: bool, keeps_history: bool = False
+        self,
+        schema: pa.Schema,
+        conditions: Sequence[RowCondition],
+        *,
+        grows: bool,
+        keeps_history: bool = False,
+        tests: Sequence[SharedTest] = (),
     ) -> None:
         numbers = {name: number for number, name in enumerate(schema.names)}
         wanted = dict.fromkeys(numbers[name] for condition in conditions for name in condition.columns)
         super().__init__(schema, _no_predicate, tuple(wanted))
         self._numbers = numbers
         self._conditions = [(each, {name: numbers[name] for name in each.columns}) for each in conditions]
+        self._tests = tuple(tests)
         self._grows = grows
         self._keeps_history = keeps_history
         self._readable = RowSet.empty()
@@ -51,6 +65,26 @@ class FilteredRows(Where):
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
         """Evaluate the rows added, or changed in a column that a formula reads."""
         return self._with_history(super().follow(changes, inputs), inputs[0])
+
+    def changed_flags(self, change: Change, rows: RowSet) -> tuple[Flags, Flags]:
+        """See :meth:`Where.changed_flags`. Many filters of one table test the rows together."""
+        if not any(test.sharers >= _MANY for test in self._tests):
+            return super().changed_flags(change, rows)
+        before, after = (self._tested(version, rows) for version in (change.before, change.after))
+        return (
+            self.rows.contains(rows.keys()) if before is None else before,
+            self.flags(change.after, rows) if after is None else after,
+        )
+
+    def _tested(self, version: TableVersion, rows: RowSet) -> Flags | None:
+        """Whether all formulas hold, from tests that the filters of the input share."""
+        values, found = shared_values(version, rows), None
+        for test in self._tests:
+            flags = None if values is None else test.flags(values)
+            if flags is None:
+                return None
+            found = flags if found is None else found & flags
+        return found
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
         """Whether all formulas hold, for each of ``rows``."""
