@@ -37,8 +37,11 @@ def run(bench: Bench) -> None:
 
 
 def _measure(bench: Bench, work: str, kind: str, rows: int, name: str, front: str) -> None:
-    """Turns without and with them; the ratio of the others' p99 is that of each pair."""
-    held, alone, beside, ratios = list[float](), list[float](), list[float](), list[float]()
+    """Turns without and with them; ratios of the other's p99 are those of each turn.
+
+    The other one is late while they arrive, which is measured apart: each is sent the first of its snapshot then.
+    """
+    held, alone, arriving, beside = list[float](), list[float](), list[float](), list[float]()
     for _ in range(bench.sizes.repeats):
         with systems.ours(front=front) as system, ExitStack() as stack:
             system.make("t", kind, rows)
@@ -47,16 +50,21 @@ def _measure(bench: Bench, work: str, kind: str, rows: int, name: str, front: st
                 before = _late(bench, receiver)
                 resident = system.resident_bytes()
                 bench.step(f"{kind}, front {front}, beside {STALLED}")
+                began = time.time()
                 for _ in range(STALLED):
                     stack.enter_context(system.subscribed("t", _INTERVAL_MS))
                     time.sleep(_BATCH_MS / 1000)  # each at another point of the history
+                time.sleep(bench.sizes.settle)
+                during = _p99(bench, receiver, began)
                 after = _late(bench, receiver)
                 held.append((system.resident_bytes() - resident) / MIB)
         alone.append(1000 * before)
+        arriving.append(1000 * during)
         beside.append(1000 * after)
-        ratios.append(after / before)
     bench.add(work, "p99 of another one, alone", name, alone, "ms")
-    bench.add(work, "p99 of another one, beside them", name, beside, "ms")
+    for what, late in (("while they arrive", arriving), ("beside them", beside)):
+        bench.add(work, f"p99 of another one, {what}", name, late, "ms")
+    ratios = [after / before for before, after in zip(alone, beside, strict=True)]
     bench.add(work, "p99 of another one", name, ratios, "times that without them")
     bench.add(work, "memory for all of them", name, held, "MiB")
     bench.add(work, "memory for each of them", name, [max(0.0, each) / STALLED for each in held], "MiB")
@@ -65,9 +73,15 @@ def _measure(bench: Bench, work: str, kind: str, rows: int, name: str, front: st
 
 
 def _late(bench: Bench, receiver: Receiver) -> float:
-    """The 99th percentile of the ages of received rows, in seconds."""
+    """The 99th percentile of the ages of rows received in a while from now, in seconds."""
     time.sleep(bench.sizes.settle)
     begin = time.time()
     time.sleep(bench.sizes.measure)
-    ages = receiver.between(begin, time.time()).ages
-    return float(np.percentile(ages, 99)) if len(ages) else bench.sizes.measure
+    return _p99(bench, receiver, begin)
+
+
+def _p99(bench: Bench, receiver: Receiver, begin: float) -> float:
+    """The 99th percentile of the ages of rows received since ``begin``, in seconds."""
+    end = time.time()
+    ages = receiver.between(begin, end).ages
+    return float(np.percentile(ages, 99)) if len(ages) else end - begin
