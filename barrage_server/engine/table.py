@@ -86,7 +86,7 @@ class Table(Operable["Table"]):
         self._traits = traits or TableTraits()
         self._listeners = Callbacks[TableListener]()
         self.children: WeakList[DerivedTable] = WeakList()  # that the graph has attached
-        self.tests = ColumnTests()  # which the filters of this table share
+        self.column_tests = ColumnTests()  # which the filters of this table share
         self._failure: BaseException | None = None
         self.failure_id = ""
         """The id of the log record about :attr:`failure`."""

@@ -189,7 +189,7 @@ def _tests(table: Table, conditions: Sequence[RowCondition]) -> Sequence[SharedT
     """What the conditions are, if each of them compares a column with a constant; otherwise nothing."""
     tests = [each.test for each in conditions]
     known = [(table.column_numbers([test.column])[0], test) for test in tests if test is not None]
-    return table.tests.share(known) if len(known) == len(tests) else ()
+    return table.column_tests.share(known) if len(known) == len(tests) else ()
 
 
 def _grows(table: Table) -> bool:
