@@ -43,7 +43,7 @@ WRONG: dict[str, list[Any]] = {
     "choice": [3, "nonsense", b"append", []],
     "formulas": [None, 3, b"y = x", "", [], [3], "y =", "y = nope", "y = x +", "y = __import__('os')", object()],
     "conditions": [None, 3, b"x > 1", "", [3], "x >", "nope > 1", "x + 1", object()],
-    "pairs": [None, 3, "", [], [3], "y", "y = nope", "y = x = k", object()],
+    "pairs": [None, 3, "", [], [3], "y", "y = nope", "y = x = k", object(), {}, {"nope": "y"}, {"x": 3}, {"x": "k"}],
     "columns to choose": [3, "", [], [3], "nope", object()],
     "columns to join": [None, 3, "", [], [3], "nope", "k = nope", "x = k", object()],
     "columns to pair": [3, "", [], [3], "nope", "k = nope", "x = k", object()],

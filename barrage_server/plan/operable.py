@@ -25,7 +25,7 @@ from barrage_server.plan.joins import (
     WhereNotIn,
 )
 from barrage_server.plan.plottable import Plottable, Result
-from barrage_server.plan.texts import Texts, optional_texts, texts
+from barrage_server.plan.texts import Renames, Texts, optional_texts, renames, texts
 from barrage_server.plan.update_by import UpdateByOperation
 
 __all__ = ["Operable", "merge"]
@@ -105,9 +105,18 @@ class Operable(Plottable[Result]):
         """This table without some columns."""
         return self.operate(plan.DropColumns(names(cols, "cols", single=True)))
 
-    def rename_columns(self, cols: Texts) -> Result:
-        """This table with other names for some columns, each written ``"New = Old"``."""
-        return self.operate(plan.RenameColumns(texts(cols, "cols")))
+    def rename_columns(self, cols: Renames) -> Result:
+        """This table with other names for some columns.
+
+        >>> trades.rename_columns({"price": "last", "size": "volume"})
+        >>> trades.rename_columns(["last = price", "volume = size"])
+
+        Args:
+            cols: a mapping of old names to new ones, as pandas and pyarrow take it; or ``"New = Old"``, or a list of
+                such texts. All are renamed at once, so that two columns can swap names.
+
+        """
+        return self.operate(plan.RenameColumns(renames(cols, "cols")))
 
     def where(self, filters: Any) -> Result:
         """The rows for which all conditions hold.

@@ -65,6 +65,12 @@ def test_a_plan_asks_the_server_for_nothing_until_content_is_asked_for(
     assert plan.to_pandas()["id"].tolist() == plan.to_polars()["id"].to_list() == [4, 3, 2]
 
 
+def test_columns_are_renamed_by_a_mapping_of_old_to_new_names(client: bs.Client, trades: KeyedTable) -> None:
+    plan = client.table("trades").rename_columns({"sym": "symbol", "price": "last"})
+    assert plan.schema.names == trades.rename_columns({"sym": "symbol", "price": "last"}).schema.names
+    assert plan.to_arrow(["last"]).to_pydict() == {"last": [1.0, 2.0, 3.0]}
+
+
 def test_a_part_is_read(client: bs.Client, trades: KeyedTable) -> None:
     plan = client.table("trades").reverse()
     assert plan.to_arrow(["id"], range(2)).to_pydict() == {"id": [3, 2]}

@@ -275,6 +275,15 @@ def test_results_of_tables_that_never_change_do_not_either() -> None:
     assert build.head([formulas.where([counted], ["X != 1"])], 2).to_arrow()["X"].to_pylist() == [0, 2]
 
 
+def test_a_mapping_of_old_to_new_names_renames_all_at_once() -> None:
+    table = filled(3, "keyed")
+    swapped = table.rename_columns({"k": "n", "n": "k"})
+    assert swapped.schema.names == ["n", "k", "s"] and swapped.key_columns == ("n",)
+    assert swapped.to_arrow()["n"].to_pylist() == table.to_arrow()["k"].to_pylist()
+    with pytest.raises(UnknownColumnError, match="no column 'key'"):
+        table.rename_columns({"key": "k"})
+
+
 def test_what_holds_for_the_result() -> None:
     log, keyed = filled(3), filled(3, "keyed")
     grows = TableTraits(append_only=True, add_only=True)
