@@ -6,20 +6,33 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from math import isfinite
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barrage_server.errors import InvalidRequestError
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    _NumpyDuration: TypeAlias = np.timedelta64
+    _NumpyMoment: TypeAlias = np.datetime64
+else:  # numpy is not imported with the package
+    _NumpyDuration, _NumpyMoment = timedelta, datetime
+
 __all__ = [
+    "Duration",
+    "Moment",
     "as_path",
     "callback",
+    "duration_nanoseconds",
     "flag",
     "instance",
     "integer",
+    "moment_nanoseconds",
     "names",
     "number",
     "optional_names",
@@ -27,6 +40,11 @@ __all__ = [
     "shown",
     "text",
 ]
+
+Duration: TypeAlias = int | str | timedelta | _NumpyDuration
+"""Nanoseconds, a text such as ``"PT1M"``, or a duration of Python, pandas or numpy."""
+Moment: TypeAlias = int | str | datetime | _NumpyMoment
+"""Nanoseconds since 1970 UTC, a text with a zone, or a moment of Python, pandas or numpy."""
 
 _SHOWN: Final = 60
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -148,6 +166,60 @@ def seconds(value: Any, what: str, *, positive: bool = False) -> float:
     if not isfinite(found) or found < 0 or (positive and found == 0):
         raise InvalidRequestError(f"{what} must be a {kind} of seconds, not {shown(value)}.")
     return min(found, _FOREVER)
+
+
+def duration_nanoseconds(value: Any) -> Any:
+    """The nanoseconds of a duration; other values unchanged.
+
+    A duration is one of Python, pandas or numpy. Other values are ``NaT``, and those of numpy in years or months, or
+    that nanoseconds of 64 bits do not hold exactly.
+    """
+    if isinstance(value, timedelta):
+        micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+        return micros * 1_000 + int(getattr(value, "nanoseconds", 0))  # pandas has nanoseconds
+    if type(value).__module__ != "numpy":
+        return value
+    import numpy as np
+
+    if not isinstance(value, np.timedelta64) or np.datetime_data(value.dtype)[0] in ("Y", "M"):
+        return value
+    return _exact(value, "timedelta64[ns]")
+
+
+def moment_nanoseconds(value: Any, what: str) -> Any:
+    """The nanoseconds since 1970 UTC of a moment; other values unchanged.
+
+    A moment is a datetime of Python or pandas, or of numpy, which is UTC.
+
+    Args:
+        value: what the caller passed.
+        what: the name of the argument, as the beginning of a sentence.
+
+    Raises:
+        InvalidRequestError: the datetime has no zone.
+    """
+    if isinstance(value, datetime):
+        if value != value:  # pandas.NaT
+            return value
+        if value.tzinfo is None:
+            raise InvalidRequestError(f"{what} must have a zone: datetime(..., tzinfo=timezone.utc).")
+        try:
+            return duration_nanoseconds(value - datetime(1970, 1, 1, tzinfo=UTC))
+        except (OverflowError, ValueError):  # beyond the range of pandas
+            return value
+    if type(value).__module__ != "numpy":
+        return value
+    import numpy as np
+
+    return _exact(value, "datetime64[ns]") if isinstance(value, np.datetime64) else value
+
+
+def _exact(value: Any, unit: str) -> Any:
+    """The integer of a value of numpy in ``unit``; the value where that is not exact."""
+    import numpy as np
+
+    found = value.astype(unit)
+    return value if np.isnat(value) or found.astype(value.dtype) != value else int(found.astype(np.int64))
 
 
 def choice(value: Any, kind: type[_Choice], what: str) -> _Choice | None:

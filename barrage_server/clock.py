@@ -12,7 +12,16 @@ import weakref
 from collections.abc import Callable
 from typing import Final
 
-from barrage_server.arguments import flag, instance, integer, shown
+from barrage_server.arguments import (
+    Duration,
+    Moment,
+    duration_nanoseconds,
+    flag,
+    instance,
+    integer,
+    moment_nanoseconds,
+    shown,
+)
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.alias import own
 from barrage_server.engine.time_table import BlinkTimeTable, Ticking, TimeTable
@@ -35,7 +44,10 @@ _IDLE_SECONDS: Final = 1.0
 
 
 def time_table(
-    period: int | str, start_time: int | str | None = None, blink_table: bool = False, graph: UpdateGraph | None = None
+    period: Duration,
+    start_time: Moment | None = None,
+    blink_table: bool = False,
+    graph: UpdateGraph | None = None,
 ) -> Table:
     """A table with a row for each ``period`` that has passed.
 
@@ -44,10 +56,11 @@ def time_table(
     >>> bs.time_table("PT1S").update("x = ii % 10")
 
     Args:
-        period: nanoseconds, at least 1,000, or a duration such as ``"PT0.1S"``. Cycles are at least 10 ms apart: a
-            shorter period gives several rows in one.
-        start_time: moment of the first row: nanoseconds since 1970 UTC, or a text such as ``"2024-06-15T10:00:00Z"``.
-            By default now, rounded down to a whole period.
+        period: nanoseconds, at least 1,000, a text such as ``"PT0.1S"``, or a duration of Python, pandas or numpy,
+            such as ``timedelta(seconds=1)``. Cycles are at least 10 ms apart: a shorter period gives several rows in
+            one.
+        start_time: moment of the first row: nanoseconds since 1970 UTC, a text such as ``"2024-06-15T10:00:00Z"``,
+            a datetime with a zone, or one of numpy. By default now, rounded down to a whole period.
         blink_table: whether rows live for one cycle.
         graph: the update graph of the tables that it is used with, such as ``server.graph``; by default its own.
 
@@ -60,7 +73,7 @@ def time_table(
 
 
 def make_time_table(
-    period: int | str, start_time: int | str | None, blink_table: bool, graph: UpdateGraph, least: int = LEAST_PERIOD
+    period: Duration, start_time: Moment | None, blink_table: bool, graph: UpdateGraph, least: int = LEAST_PERIOD
 ) -> Table:
     """Make a time table as :func:`time_table` does, with a least period."""
     now = time.time_ns()
@@ -83,15 +96,17 @@ def bytes_at_start(period: int | str, start_time: int | str | None, blink_table:
 
 
 def _beginning(
-    period: int | str, start_time: int | str | None, blink_table: bool, least: int, now: int
+    period: Duration, start_time: Moment | None, blink_table: bool, least: int, now: int
 ) -> tuple[int, int, int]:
     """The first moment and the period, in nanoseconds, and the rows due at ``now``."""
     flag(blink_table, "blink_table")
-    every = integer(_nanoseconds(period, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST)
+    given = duration_nanoseconds(period)
+    every = integer(_nanoseconds(given, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST)
     if start_time is None:
         start = now - now % every
     else:
-        found = _nanoseconds(start_time, "start_time", parse_instant, "2024-06-15T10:00:00Z")
+        moment = moment_nanoseconds(start_time, "start_time")
+        found = _nanoseconds(moment, "start_time", parse_instant, "2024-06-15T10:00:00Z")
         start = integer(found, "start_time", least=-_MOST, most=_MOST)
     rows = (now - start) // every + 1
     if rows > _ROWS_AT_START and not blink_table:

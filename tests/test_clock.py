@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gc
 import time
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import barrage_server as bs
@@ -62,8 +66,25 @@ def test_it_ticks_by_itself_at_whole_periods() -> None:
     assert found[-1] <= time.time_ns()
 
 
-@pytest.mark.parametrize("start", [1_718_445_600_000_000_000, "2024-06-15T10:00:00Z"])
-def test_it_starts_when_it_is_told(start: int | str) -> None:
+@pytest.mark.parametrize("period", [timedelta(days=1), pd.Timedelta("24h"), np.timedelta64(1, "D")])
+def test_its_period_is_any_duration(period: Any) -> None:
+    assert moments(bs.time_table(period, "2024-06-15T10:00:00Z"))[:2] == [
+        1_718_445_600_000_000_000,
+        1_718_532_000_000_000_000,
+    ]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        1_718_445_600_000_000_000,
+        "2024-06-15T10:00:00Z",
+        datetime(2024, 6, 15, 12, tzinfo=timezone(timedelta(hours=2))),
+        pd.Timestamp("2024-06-15T10:00:00Z"),
+        np.datetime64("2024-06-15T10:00"),
+    ],
+)
+def test_it_starts_when_it_is_told(start: Any) -> None:
     table = bs.time_table("PT24H", start)
     assert moments(table)[:2] == [1_718_445_600_000_000_000, 1_718_532_000_000_000_000]
     assert moments(bs.time_table("PT24H", 1 << 61)) == []

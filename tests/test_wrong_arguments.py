@@ -5,8 +5,11 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -34,12 +37,12 @@ WRONG: dict[str, list[Any]] = {
     "column names": [3, "read", [], [3], [None], object()],
     "condition": [3, "", "x = 1", "x ==", "f(x) == 1", b"x == 1", [], object()],
     "path": [3, b"bytes", [], "", object()],
-    "nanoseconds": [None, 3.5, [], b"PT1S", object(), True],
+    "nanoseconds": [None, 3.5, [], b"PT1S", object(), True, np.timedelta64("NaT"), datetime(2024, 6, 15)],
     "integer": [None, "3", 3.5, [], object()],
     "schema or none": [3, "int64", ["a"], {"a": 3}, {"a": "nonsense"}, {"k": "string"}],
     "any rows": [None, 3, "rows", [1], {"k": 3}, {}, object(), {3: [1]}, {"k": [object()]}],
-    "period": [None, 3.5, "nonsense", "2024-06-15", b"PT1S", [], object(), True, 0, -1, 999, 1 << 70],
-    "moment": [3.5, "nonsense", "PT1S", b"2024", [], object(), True, 1 << 70],
+    "period": [None, 3.5, "nonsense", "2024-06-15", b"PT1S", [], object(), True, 0, -1, 999, 1 << 70, timedelta.max],
+    "moment": [3.5, "nonsense", "PT1S", b"2024", [], object(), True, 1 << 70, datetime.max, pd.NaT],
     "choice": [3, "nonsense", b"append", []],
     "formulas": [None, 3, b"y = x", "", [], [3], "y =", "y = nope", "y = x +", "y = __import__('os')", object()],
     "conditions": [None, 3, b"x > 1", "", [3], "x >", "nope > 1", "x + 1", object()],

@@ -11,7 +11,18 @@ from typing import Any, Final, Self, overload
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.arguments import choice, flag, integer, optional_names, shown, text
+from barrage_server.arguments import (
+    Duration,
+    Moment,
+    choice,
+    duration_nanoseconds,
+    flag,
+    integer,
+    moment_nanoseconds,
+    optional_names,
+    shown,
+    text,
+)
 from barrage_server.client.access import Access
 from barrage_server.client.failures import translated
 from barrage_server.client.info import TableList
@@ -152,24 +163,24 @@ class Client:
         """
         return planned(self._session, EmptyTable(integer(size, "size")))
 
-    def time_table(
-        self, period: int | str, start_time: int | str | None = None, blink_table: bool = False
-    ) -> RemoteTable:
+    def time_table(self, period: Duration, start_time: Moment | None = None, blink_table: bool = False) -> RemoteTable:
         """Plan a table that gets a row each period, by the clock of the server.
 
         >>> client.time_table("PT1S").update("x = ii % 10").subscribe()
 
         Args:
-            period: nanoseconds, or a duration such as ``"PT0.1S"``.
-            start_time: the time of the first row: nanoseconds since 1970 UTC, or a text such as
-                ``"2024-06-15T10:00:00Z"``. None for the time at which the server makes the table.
+            period: nanoseconds, a text such as ``"PT0.1S"``, or a duration of Python, pandas or numpy.
+            start_time: the time of the first row: nanoseconds since 1970 UTC, a text such as
+                ``"2024-06-15T10:00:00Z"``, a datetime with a zone, or one of numpy. None for the time at which the
+                server makes the table.
             blink_table: whether rows live for one cycle.
         """
-        for value, what in ((period, "period"), (0 if start_time is None else start_time, "start_time")):
+        every, start = duration_nanoseconds(period), moment_nanoseconds(start_time, "start_time")
+        for value, what in ((every, "period"), (0 if start is None else start, "start_time")):
             if isinstance(value, bool) or not isinstance(value, int | str):
                 raise InvalidRequestError(f"{what} must be a number of nanoseconds or a text, not {shown(value)}.")
         flag(blink_table, "blink_table")
-        return planned(self._session, TimeTable(period, start_time, blink_table))
+        return planned(self._session, TimeTable(every, start, blink_table))
 
     def snapshot(
         self, name: str, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False

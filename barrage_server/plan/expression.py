@@ -9,21 +9,20 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
-from barrage_server.arguments import shown, text
+from barrage_server.arguments import duration_nanoseconds, shown, text
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.public import public
 
-__all__ = ["Expression", "Value", "call", "col", "column_texts", "formula_text"]
+__all__ = ["Expression", "Value", "call", "col", "column_texts", "duration_text", "formula_text"]
 
 Value: TypeAlias = Any
 """An expression, or a literal: None, a bool, a number, a string, a moment, a date, a time of day or a duration."""
 
 _CHOICE, _OR, _AND, _EQUALITY, _RELATION, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
 _INT, _LONG = 2**31 - 1, 2**63 - 1
-_NANOSECONDS: Final = 1_000
 _SECOND: Final = 1_000_000_000
 _MEMBERS: Final = frozenset({"in", "not", "icase"})
 _ELSEWHERE: Final = {
@@ -366,8 +365,8 @@ def _literal(value: Value) -> Expression:
     return _made(f"'{found}'")
 
 
-class _Nanoseconds(NamedTuple):
-    """A numpy moment or duration, as the literal without its quotes."""
+class _Moment(NamedTuple):
+    """A numpy moment, as the literal without its quotes."""
 
     literal: str
 
@@ -376,18 +375,18 @@ def _plain(value: Any) -> Value:
     """A numpy scalar as a Python value; any other value unchanged."""
     import numpy as np
 
-    if not isinstance(value, np.datetime64 | np.timedelta64):
-        return value.item() if isinstance(value, np.generic) else value
-    exact = value.astype("datetime64[ns]" if isinstance(value, np.datetime64) else "timedelta64[ns]")
-    is_average = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] in ("Y", "M")
-    if is_average or np.isnat(value) or exact.astype(value.dtype) != value:  # beyond nanoseconds
+    if isinstance(value, np.timedelta64):
         return value
-    return _Nanoseconds(f"{exact}Z" if isinstance(value, np.datetime64) else _duration(int(exact.astype(np.int64))))
+    if not isinstance(value, np.datetime64):
+        return value.item() if isinstance(value, np.generic) else value
+    exact = value.astype("datetime64[ns]")
+    is_beyond = np.isnat(value) or exact.astype(value.dtype) != value
+    return value if is_beyond else _Moment(f"{exact}Z")
 
 
 def _time(value: Value) -> str | None:
     """The unquoted literal of a moment, date, time of day or duration, or None."""
-    if isinstance(value, _Nanoseconds):
+    if isinstance(value, _Moment):
         return value.literal
     if isinstance(value, datetime):
         if value != value:  # pandas.NaT
@@ -402,14 +401,13 @@ def _time(value: Value) -> str | None:
         return value.isoformat()
     if isinstance(value, time):
         return value.isoformat() if value.tzinfo is None else None
-    if isinstance(value, timedelta):
-        if value != value:  # pandas.NaT
-            return None
-        micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-        return _duration(micros * _NANOSECONDS + int(getattr(value, "nanoseconds", 0)))
-    return None
+    return duration_text(value)
 
 
-def _duration(nanoseconds: int) -> str:
+def duration_text(value: Value) -> str | None:
+    """The text of a duration, such as ``PT90.5S``; None for other values."""
+    nanoseconds = duration_nanoseconds(value)
+    if nanoseconds is value:
+        return None
     whole, rest = divmod(abs(nanoseconds), _SECOND)
     return f"PT{'-' if nanoseconds < 0 else ''}{whole}.{rest:09d}S"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from barrage_server.arguments import integer, names, shown, text
+from barrage_server.arguments import Duration, integer, names, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.copyable import Copyable, Result
 from barrage_server.plan.downsample import MOST_PIXELS, MOST_SERIES, Downsample, Place
+from barrage_server.plan.expression import duration_text
 from barrage_server.plan.texts import Texts
 
 __all__ = ["Plottable", "Result"]
@@ -24,7 +25,7 @@ class Plottable(Copyable[Result]):
         first: Place | datetime | None = None,
         last: Place | datetime | None = None,
         tail_rows: int | None = None,
-        tail_x: Place | timedelta | None = None,
+        tail_x: Duration | float | None = None,
         pixels: int = 1_000,
     ) -> Result:
         """The points of a plot of ``ys`` along ``x``.
@@ -48,7 +49,7 @@ class Plottable(Copyable[Result]):
             last: the same for its end.
             tail_rows: only the last rows, in number; neither ``first`` nor ``last`` then, nor ``tail_x``.
             tail_x: only rows that lie this far before the greatest ``x``: a number in the unit of the column, or
-                a text such as ``"PT5M"`` for times.
+                for times a text such as ``"PT5M"``, or a duration of Python, pandas or numpy.
             pixels: the width of the plot.
 
         """
@@ -82,9 +83,8 @@ def _place(value: Any, what: str) -> Place | None:
 
 
 def _distance(value: Any) -> Place | None:
-    if isinstance(value, timedelta):
-        return f"PT{value.total_seconds():.6f}S"
-    return _number_or_text(value, "tail_x")
+    found = duration_text(value)
+    return _number_or_text(value, "tail_x") if found is None else found
 
 
 def _number_or_text(value: Any, what: str) -> Place | None:

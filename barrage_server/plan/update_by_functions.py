@@ -7,8 +7,9 @@ all columns that the function is defined for. Every function reads the columns o
 Windows of ticks count rows, and the row itself is one of those that look back: ``rev_ticks=3`` is the row and the two
 before it, ``fwd_ticks=2`` the two behind it. Windows of time have the rows whose instants lie from ``rev_time`` before
 the row's to ``fwd_time`` after it, ends included. Both may be negative: ``rev_ticks=3, fwd_ticks=-1`` is the two rows
-before the row without itself. Times are nanoseconds, or texts such as ``"PT1M"``, ``"PT0.5S"`` and ``"PT00:01:00"``.
-The instants must not descend within a group, and windows need one of each row.
+before the row without itself. Times are nanoseconds, texts such as ``"PT1M"``, ``"PT0.5S"`` and ``"PT00:01:00"``, or
+durations of Python, pandas or numpy, such as ``timedelta(minutes=1)``. The instants must not descend within a group,
+and windows need one of each row.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from barrage_server.arguments import choice, integer, names, number, shown, text
+from barrage_server.arguments import Duration, choice, duration_nanoseconds, integer, names, number, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.aggregation import Filter, conditions
 from barrage_server.plan.expression import Expression, column_texts, formula_text
@@ -69,7 +70,6 @@ __all__ = [
 ]
 
 Filters: TypeAlias = Filter | Sequence[Filter]
-Time: TypeAlias = int | str
 
 _Member = TypeVar("_Member", bound=StrEnum)
 
@@ -147,7 +147,7 @@ def ema_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | Non
 
 
 def ema_time(
-    ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
+    ts_col: str, decay_time: Duration, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
     """The moving average as of :func:`ema_tick`, decaying with time.
 
@@ -155,7 +155,7 @@ def ema_time(
 
     Args:
         ts_col: the instants; ``dt`` is the time since the last row that counted. A row without an instant is left out.
-        decay_time: nanoseconds, or a text such as ``"PT1M"``, after which a weight has fallen to 1/e; above 0.
+        decay_time: nanoseconds, a text such as ``"PT1M"``, or a timedelta, above 0: a weight falls to 1/e in that time.
         cols: columns of numbers.
         op_control: the reaction to null and NaN; default: leave them out.
 
@@ -172,7 +172,7 @@ def ems_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | Non
 
 
 def ems_time(
-    ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
+    ts_col: str, decay_time: Duration, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
     """The decaying sum, a double: ``a * previous + value``.
 
@@ -190,7 +190,7 @@ def emmin_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | N
 
 
 def emmin_time(
-    ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
+    ts_col: str, decay_time: Duration, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
     """The decaying minimum, a double: ``min(a * previous, value)``.
 
@@ -208,7 +208,7 @@ def emmax_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | N
 
 
 def emmax_time(
-    ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
+    ts_col: str, decay_time: Duration, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
     """The decaying maximum, a double: ``max(a * previous, value)``.
 
@@ -227,7 +227,7 @@ def emstd_tick(decay_ticks: float, cols: Texts, op_control: OperationControl | N
 
 
 def emstd_time(
-    ts_col: str, decay_time: Time, cols: Texts, op_control: OperationControl | None = None
+    ts_col: str, decay_time: Duration, cols: Texts, op_control: OperationControl | None = None
 ) -> UpdateByOperation:
     """The moving standard deviation as of :func:`emstd_tick`, decaying with time.
 
@@ -241,7 +241,7 @@ def rolling_sum_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateB
     return _ticks("rolling_sum", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_sum_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_sum_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The sum of a window of time, typed as :func:`cum_sum`; null if all are null."""
     return _time("rolling_sum", ts_col, cols, rev_time, fwd_time)
 
@@ -251,7 +251,7 @@ def rolling_group_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> Updat
     return _ticks("rolling_group", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_group_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_group_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The values of a window of time as a list, with nulls; empty without rows."""
     return _time("rolling_group", ts_col, cols, rev_time, fwd_time)
 
@@ -261,7 +261,7 @@ def rolling_avg_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateB
     return _ticks("rolling_avg", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_avg_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_avg_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The mean of a window of time, a double; null if all values are null."""
     return _time("rolling_avg", ts_col, cols, rev_time, fwd_time)
 
@@ -271,7 +271,7 @@ def rolling_min_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateB
     return _ticks("rolling_min", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_min_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_min_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The smallest value of a window of time; null if all values are null."""
     return _time("rolling_min", ts_col, cols, rev_time, fwd_time)
 
@@ -281,7 +281,7 @@ def rolling_max_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateB
     return _ticks("rolling_max", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_max_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_max_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The largest value of a window of time; null if all values are null."""
     return _time("rolling_max", ts_col, cols, rev_time, fwd_time)
 
@@ -291,7 +291,7 @@ def rolling_prod_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> Update
     return _ticks("rolling_prod", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_prod_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_prod_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The product of a window of time, a double; null if all values are null."""
     return _time("rolling_prod", ts_col, cols, rev_time, fwd_time)
 
@@ -301,7 +301,7 @@ def rolling_count_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> Updat
     return _ticks("rolling_count", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_count_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_count_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The number of non-null values of a window of time, a 64-bit integer."""
     return _time("rolling_count", ts_col, cols, rev_time, fwd_time)
 
@@ -314,7 +314,7 @@ def rolling_std_tick(cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateB
     return _ticks("rolling_std", cols, rev_ticks, fwd_ticks)
 
 
-def rolling_std_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_std_time(ts_col: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0) -> UpdateByOperation:
     """The sample standard deviation of a window of time, as over a window of rows."""
     return _time("rolling_std", ts_col, cols, rev_time, fwd_time)
 
@@ -328,7 +328,9 @@ def rolling_wavg_tick(wcol: str, cols: Texts, rev_ticks: int, fwd_ticks: int = 0
     return replace(_ticks("rolling_wavg", cols, rev_ticks, fwd_ticks), weight=text(wcol, "wcol"))
 
 
-def rolling_wavg_time(ts_col: str, wcol: str, cols: Texts, rev_time: Time, fwd_time: Time = 0) -> UpdateByOperation:
+def rolling_wavg_time(
+    ts_col: str, wcol: str, cols: Texts, rev_time: Duration, fwd_time: Duration = 0
+) -> UpdateByOperation:
     """The mean of a window of time with weights; see :func:`rolling_wavg_tick`."""
     return replace(_time("rolling_wavg", ts_col, cols, rev_time, fwd_time), weight=text(wcol, "wcol"))
 
@@ -363,8 +365,8 @@ def rolling_formula_time(
     formula: str | Expression,
     formula_param: str | None = None,
     cols: Texts = (),
-    rev_time: Time = 0,
-    fwd_time: Time = 0,
+    rev_time: Duration = 0,
+    fwd_time: Duration = 0,
 ) -> UpdateByOperation:
     """The result of a formula over a window of time.
 
@@ -383,7 +385,7 @@ def rolling_count_where_tick(col: str, filters: Filters, rev_ticks: int, fwd_tic
 
 
 def rolling_count_where_time(
-    ts_col: str, col: str, filters: Filters, rev_time: Time, fwd_time: Time = 0
+    ts_col: str, col: str, filters: Filters, rev_time: Duration, fwd_time: Duration = 0
 ) -> UpdateByOperation:
     """The number of rows of a window of time that meet all conditions.
 
@@ -416,7 +418,7 @@ def _by_ticks(function: str, decay: float, cols: Texts, op_control: OperationCon
 
 
 def _by_time(
-    function: str, ts_col: str, decay: Time, cols: Texts, op_control: OperationControl | None
+    function: str, ts_col: str, decay: Duration, cols: Texts, op_control: OperationControl | None
 ) -> UpdateByOperation:
     time_column, found = text(ts_col, "ts_col"), _nanoseconds(decay, "decay_time", least=1)
     return UpdateByOperation(
@@ -451,7 +453,7 @@ def _ticks(function: str, cols: Texts, rev: int, fwd: int) -> UpdateByOperation:
     return UpdateByOperation(function, _columns(cols), before=before, after=after)
 
 
-def _time(function: str, ts_col: str, cols: Texts, rev: Time, fwd: Time) -> UpdateByOperation:
+def _time(function: str, ts_col: str, cols: Texts, rev: Duration, fwd: Duration) -> UpdateByOperation:
     time_column = text(ts_col, "ts_col")
     before = _nanoseconds(rev, "rev_time", least=-_MOST_TIME)
     after = _nanoseconds(fwd, "fwd_time", least=-_MOST_TIME)
@@ -463,8 +465,9 @@ def _time(function: str, ts_col: str, cols: Texts, rev: Time, fwd: Time) -> Upda
     return UpdateByOperation(function, _columns(cols), time_column=time_column, before=before, after=after)
 
 
-def _nanoseconds(value: Time, what: str, least: int) -> int:
-    """Nanoseconds of a number or of the text of a duration, checked."""
+def _nanoseconds(value: Duration, what: str, least: int) -> int:
+    """Nanoseconds of a number, a duration or the text of one, checked."""
+    value = duration_nanoseconds(value)
     if not isinstance(value, str):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise InvalidRequestError(f"{what} must be nanoseconds or a text such as 'PT1M', not {shown(value)}.")

@@ -7,8 +7,10 @@ import gc
 import pickle
 import queue
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -198,9 +200,13 @@ def test_tables_of_nothing_and_of_time(client: bs.Client) -> None:
     squares = client.empty_table(4).update(["x = i", "y = x * x"])
     assert squares.to_arrow().to_pydict() == {"x": [0, 1, 2, 3], "y": [0, 1, 4, 9]}
     assert squares.is_static and repr(squares) == "<RemoteTable 'empty_table.update'>"
-    with client.time_table("PT0.01S").update("n = ii").subscribe(interval_ms=1) as live:
+    with client.time_table(timedelta(milliseconds=10)).update("n = ii").subscribe(interval_ms=1) as live:
         live.wait_until(lambda view: view.size > 2)
         assert live.to_arrow()["n"].to_pylist()[:3] == [0, 1, 2]
+    day, start = np.timedelta64(1, "D"), datetime(2024, 6, 15, 10, tzinfo=UTC)
+    assert client.time_table(day, start).to_arrow(viewport=range(1))["Timestamp"].to_pylist() == [start]
+    with pytest.raises(bs.InvalidRequestError, match="start_time must have a zone"):
+        client.time_table(day, start.replace(tzinfo=None))
     with pytest.raises(bs.InvalidRequestError, match="period"):
         assert client.time_table("nonsense").size
     with pytest.raises(bs.BarrageError):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import barrage_server as bs
@@ -78,6 +79,7 @@ class Recorded(Operable["Recorded"]):
 
 LARGE = Compare(Comparison.GREATER, Column("a"), 1)
 OTHER = Recorded()
+NANO = "PT0.000000001S"
 CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
     (lambda table: table.select(), Select()),
     (lambda table: table.select("a"), Select(("a",))),
@@ -106,8 +108,10 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
     (lambda table: table.downsample("t", "a"), Downsample("t", ("a",))),
     (
         lambda table: table.downsample(None, ["a", "b"], tail_x=timedelta(minutes=5), pixels=300),
-        Downsample(None, ("a", "b"), tail_x="PT300.000000S", pixels=300),
+        Downsample(None, ("a", "b"), tail_x="PT300.000000000S", pixels=300),
     ),
+    (lambda table: table.downsample("t", "a", tail_x=pd.Timedelta(1, "ns")), Downsample("t", ("a",), tail_x=NANO)),
+    (lambda table: table.downsample("t", "a", tail_x=np.timedelta64(1)), Downsample("t", ("a",), tail_x=NANO)),
     (
         lambda table: table.downsample("t", ["a"], datetime(2024, 6, 15, 10, tzinfo=UTC), 3.5),
         Downsample("t", ("a",), "2024-06-15T10:00:00+00:00", 3.5),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import barrage_server as bs
@@ -125,6 +127,23 @@ def test_times_may_be_written_as_texts(text: str, nanoseconds: int) -> None:
     assert ub.rolling_sum_time("t", "a", "PT2H", text).after == nanoseconds
 
 
+DURATIONS = [
+    (timedelta(minutes=1, microseconds=-1), MINUTE - 1_000),
+    (pd.Timedelta(MINUTE + 1, "ns"), MINUTE + 1),
+    (pd.Timedelta("1min").as_unit("s"), MINUTE),
+    (np.timedelta64(1, "m"), MINUTE),
+    (np.timedelta64(5), 5),
+]
+
+
+@pytest.mark.parametrize(("given", "nanoseconds"), DURATIONS, ids=[repr(given) for given, _ in DURATIONS])
+def test_durations_of_python_pandas_and_numpy_are_nanoseconds(given: Any, nanoseconds: int) -> None:
+    assert ub.ema_time("t", given, "a") == ub.ema_time("t", nanoseconds, "a")
+    window = ub.rolling_sum_time("t", "a", given, -given)
+    assert window == ub.rolling_sum_time("t", "a", nanoseconds, -nanoseconds)
+    assert type(window.before) is type(window.after) is int
+
+
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ub.cum_sum(5), "cols must be a list of names, not 5."),  # type: ignore[arg-type]
     (lambda: ub.cum_sum(""), "cols must not be empty."),
@@ -146,6 +165,11 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ub.ema_time("t", "-PT1S", "a"), "decay_time must be at least 1, not -1000000000."),
     (lambda: ub.ema_time("t", 1.5, "a"), "decay_time must be nanoseconds or a text such as 'PT1M', not 1.5."),  # type: ignore[arg-type]
     (lambda: ub.ema_time("t", "1m", "a"), "decay_time must be nanoseconds or a text such as 'PT1M', not '1m'."),
+    (lambda: ub.ema_time("t", timedelta(0), "a"), "decay_time must be at least 1, not 0."),
+    (lambda: ub.ema_time("t", np.timedelta64("NaT"), "a"), "decay_time must be nanoseconds or a text"),
+    (lambda: ub.ema_time("t", np.timedelta64(1, "M"), "a"), "decay_time must be nanoseconds or a text"),
+    (lambda: ub.ema_time("t", np.timedelta64(1, "ps"), "a"), "decay_time must be nanoseconds or a text"),
+    (lambda: ub.ema_time("t", timedelta.max, "a"), "decay_time must be at most 4611686018427387903"),
     (lambda: ub.ema_time("t", "PT999999999999H", "a"), "decay_time must be at most 4611686018427387903"),
     (lambda: ub.rolling_sum_tick("a", 1.0), "rev_ticks must be an integer, not 1.0."),  # type: ignore[arg-type]
     (lambda: ub.rolling_sum_tick("a", 1 << 31), "rev_ticks must be at most 2147483647, not 2147483648."),

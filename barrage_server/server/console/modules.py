@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from barrage_server.arguments import shown
+from barrage_server.arguments import Duration, Moment, duration_nanoseconds, moment_nanoseconds, shown
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, SourceTable
 from barrage_server.engine.schemas import as_schema
 from barrage_server.engine.standalone import table as table_of_rows
@@ -99,11 +99,10 @@ class _Factory:
         """A table of ``size`` rows without columns."""
         return ScriptTable(self._context.compute(EmptyTable(size), ()), self._context)
 
-    def time_table(
-        self, period: int | str, start_time: int | str | None = None, blink_table: bool = False
-    ) -> ScriptTable:
+    def time_table(self, period: Duration, start_time: Moment | None = None, blink_table: bool = False) -> ScriptTable:
         """A table with a row for each period that has passed; see ``bs.time_table``."""
-        return ScriptTable(self._context.compute(TimeTable(period, start_time, blink_table), ()), self._context)
+        every, start = duration_nanoseconds(period), moment_nanoseconds(start_time, "start_time")
+        return ScriptTable(self._context.compute(TimeTable(every, start, blink_table), ()), self._context)
 
     def merge(self, tables: Sequence[ScriptTable]) -> ScriptTable:
         """The rows of tables with the same columns, one table after the other."""

@@ -72,7 +72,8 @@ SCRIPTS = {
         "next_of = Typed()\nr = empty_table(3).update('x = next_of(ii)')"
     ),
     "a snapshot": (
-        "from deephaven import time_table\nt = time_table('PT0.01S')\nassert t.is_refreshing and not t.is_blink\n"
+        "from datetime import timedelta\nfrom deephaven import time_table\n"
+        "t = time_table(timedelta(seconds=0.01))\nassert t.is_refreshing and not t.is_blink\n"
         "assert t.await_update(20) and not time_table('PT1H').await_update(0.01)\n"
         "from deephaven import new_table\nr = new_table({'x': [1, 2, 3]}).snapshot()"
     ),
