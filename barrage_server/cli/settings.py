@@ -30,7 +30,6 @@ from barrage_server.cli.following import FollowSettings
 from barrage_server.cli.secret import Secret
 from barrage_server.cli.text import sentence
 from barrage_server.cli.usage import UsageError, usage
-from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError
 from barrage_server.pem import read_identity, read_pem
 from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, TokenFile, WebTokens
@@ -39,6 +38,7 @@ from barrage_server.server.front import Front
 from barrage_server.server.roles import misfits
 from barrage_server.server.token_file import read_token
 from barrage_server.subscription import SubscriptionLimits
+from barrage_server.type_names import parse_type
 from barrage_server.wire.protocol import TableKind
 
 __all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]

@@ -21,9 +21,9 @@ from barrage_server.cli.connection import Address
 from barrage_server.cli.stats import computed_tables, print_figures, report_console
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
-from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import ForbiddenError, UnsupportedOperationError
 from barrage_server.log import one_line
+from barrage_server.type_names import parse_type
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 

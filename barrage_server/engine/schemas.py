@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from barrage_server.arguments import shown
-from barrage_server.engine.type_names import parse_type
 from barrage_server.engine.types import plain_type
-from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnsupportedTypeError
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError
+from barrage_server.type_names import as_type
 
 __all__ = ["SchemaLike", "as_schema", "inferred_schema"]
 
@@ -23,17 +20,6 @@ SchemaLike: TypeAlias = pa.Schema | Mapping[str, Any]
 ``bytes`` and the classes of :mod:`datetime`."""
 
 _EXAMPLE: Final = '{"sym": "string", "price": "float64"}'
-_PYTHON_TYPES: Final[Mapping[type, pa.DataType]] = {
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bool: pa.bool_(),
-    bytes: pa.binary(),
-    datetime.datetime: pa.timestamp("us"),
-    datetime.date: pa.date32(),
-    datetime.time: pa.time64("us"),
-    datetime.timedelta: pa.duration("us"),
-}
 
 
 def as_schema(given: SchemaLike) -> pa.Schema:
@@ -77,27 +63,4 @@ def _field(name: Any, kind: Any) -> pa.Field:
         raise InvalidRequestError(f"Column names are strings, not {shown(name)}; a schema is such as {_EXAMPLE}.")
     if isinstance(kind, pa.Field):
         return kind.with_name(name)
-    return pa.field(name, _data_type(name, kind))
-
-
-def _data_type(name: str, kind: Any) -> pa.DataType:
-    if isinstance(kind, pa.DataType):
-        return kind
-    if isinstance(kind, str):
-        try:
-            return parse_type(kind)
-        except UnsupportedTypeError as error:
-            raise UnsupportedTypeError(f"Column '{name}': {error}") from None
-    if isinstance(kind, type) and kind in _PYTHON_TYPES:
-        return _PYTHON_TYPES[kind]
-    if kind is decimal.Decimal:
-        raise UnsupportedTypeError(f"Column '{name}': decimals need their digits: write \"decimal128(18, 4)\".")
-    if isinstance(kind, np.dtype) or (isinstance(kind, type) and issubclass(kind, np.generic)):
-        try:
-            return pa.from_numpy_dtype(kind)
-        except (pa.ArrowException, TypeError):
-            pass
-    raise UnsupportedTypeError(
-        f"Column '{name}': {shown(kind)} is no type. Name an Arrow type, as in {_EXAMPLE}, or pass int, float, str, "
-        f"bool, bytes or a class of datetime."
-    )
+    return pa.field(name, as_type(kind, f"Column '{name}'"))

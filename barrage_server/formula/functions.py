@@ -21,6 +21,7 @@ from barrage_server.formula.kinds import Kind
 from barrage_server.formula.literals import CONSTANTS
 from barrage_server.formula.parser import CASTS
 from barrage_server.public import public
+from barrage_server.type_names import TypeLike, as_type
 
 __all__ = ["Functions", "UserFunction"]
 
@@ -141,7 +142,7 @@ class Functions:
         self._functions: dict[str, UserFunction] = {}
         self.generation = 0
 
-    def register(self, name: str, function: Callable[..., Any], *, returns: pa.DataType, kind: str = "batch") -> None:
+    def register(self, name: str, function: Callable[..., Any], *, returns: TypeLike, kind: str = "batch") -> None:
         """Let formulas call ``function`` as ``name``.
 
         A function must be pure, and takes nulls as Arrow or Python has them. A name that is registered again means
@@ -154,11 +155,13 @@ class Functions:
                 for ``"scalar"`` and ``"compiled"`` takes one Python value per argument, for each row, and returns one.
                 Numba compiles the latter when a formula is made that calls it: it takes and returns numbers and
                 booleans, which are int64, float64 and bool in it, and ``None`` for nulls.
-            returns: the Arrow type of its results.
+            returns: the type of its results, in the forms that schemas take: an Arrow type, its name such as
+                ``"float64"``, a numpy dtype, or ``float`` and the like.
             kind: ``"batch"``, ``"scalar"`` or ``"compiled"``.
 
         Raises:
             InvalidRequestError: an argument is wrong.
+            UnsupportedTypeError: ``returns`` is no type.
             AlreadyExistsError: the language itself has the name.
             DependencyError: ``kind`` is ``"compiled"``, and the extra ``compiled`` is not installed.
 
@@ -168,13 +171,12 @@ class Functions:
         if name in _RESERVED or keyword.iskeyword(name):
             raise AlreadyExistsError(f"A function cannot be named '{name}': formulas have a word '{name}'.")
         callback(function, "function")
-        if not isinstance(returns, pa.DataType):
-            raise InvalidRequestError(f"returns must be an Arrow type, not {shown(returns)}.")
+        result = as_type(returns, "returns")
         if kind not in KINDS:
             raise InvalidRequestError(f"kind must be one of {', '.join(KINDS)}, not {shown(kind)}.")
-        compiled = CompiledFunction(name, function, returns) if kind == "compiled" else None
+        compiled = CompiledFunction(name, function, result) if kind == "compiled" else None
         replaced = dict(self._functions)
-        replaced[name] = UserFunction(name, function, returns, kind, compiled)
+        replaced[name] = UserFunction(name, function, result, kind, compiled)
         self._functions = replaced
         self.generation += 1
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from barrage_server.errors import AlreadyExistsError, InternalError, InvalidRequestError
+from barrage_server.errors import AlreadyExistsError, InternalError, InvalidRequestError, UnsupportedTypeError
 from barrage_server.formula import Functions, compile_formula
 
 COLUMNS = {"x": pa.int64(), "s": pa.string()}
@@ -111,6 +111,13 @@ def test_a_function_cannot_end_a_thread(kind: str, error: type[BaseException]) -
     assert isinstance(caught.value.__cause__, error)
 
 
+@pytest.mark.parametrize("returns", [pa.float64(), "float64", " double ", float, np.float64, np.dtype("f8")])
+def test_the_type_of_results_is_named_as_in_schemas(returns: Any) -> None:
+    functions = Functions()
+    functions.register("half", lambda x: pc.divide(x.cast("float64"), 2.0), returns=returns)
+    assert evaluate("half(x) + 1", functions).to_pylist() == [1.5, None, 2.5]
+
+
 def test_wrong_registrations_are_refused() -> None:
     functions = Functions()
     for name in ("", "a b", "1a", "a.b", "é", 3):
@@ -121,10 +128,10 @@ def test_wrong_registrations_are_refused() -> None:
             functions.register(name, len, returns=pa.int64())
     with pytest.raises(InvalidRequestError, match="kind"):
         functions.register("f", len, returns=pa.int64(), kind="other")
-    with pytest.raises(InvalidRequestError, match="returns"):
-        functions.register("f", len, returns=int)
-    with pytest.raises(InvalidRequestError, match="returns"):
+    with pytest.raises(InvalidRequestError, match="returns: None is no type"):
         functions.register("f", len, returns=None)
+    with pytest.raises(UnsupportedTypeError, match=r"returns: 'flaot64' is not .* Did you mean 'float64'\?"):
+        functions.register("f", len, returns="flaot64")
     with pytest.raises(InvalidRequestError, match="function"):
         functions.register("f", 3, returns=pa.int64())  # type: ignore[arg-type]
     assert functions.names == ()

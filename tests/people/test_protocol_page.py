@@ -216,7 +216,7 @@ def test_columns_as_lists_look_as_described() -> None:
 def test_nulls_as_values_are_these() -> None:
     listed = {name: null for kinds, null in body("Nulls as values") for name in kinds.split(", ")}
     units = {"time32": "[s]", "time64": "[us]", "timestamp": "[us]", "duration": "[us]"}
-    from barrage_server.engine.type_names import parse_type
+    from barrage_server.type_names import parse_type
 
     for name, null in listed.items():
         data_type = parse_type(name + units.get(name, ""))

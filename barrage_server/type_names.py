@@ -1,17 +1,37 @@
-"""Arrow types by name: the inverse of ``str(type)``."""
+"""Arrow types as users write them: by name, as ``str(type)`` gives it, or class."""
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import difflib
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from barrage_server.arguments import shown
 from barrage_server.errors import UnsupportedTypeError
 
-__all__ = ["parse_type"]
+__all__ = ["TypeLike", "as_type", "parse_type"]
+
+TypeLike: TypeAlias = pa.DataType | str | type | np.dtype[Any]
+"""A type as users write it: Arrow's own; its name, such as ``"float64"`` or ``"timestamp[us, tz=UTC]"``; a numpy dtype;
+or ``int``, ``float``, ``str``, ``bool``, ``bytes`` and the classes of :mod:`datetime`."""
+
+_PYTHON_TYPES: Final[Mapping[type, pa.DataType]] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+    datetime.datetime: pa.timestamp("us"),
+    datetime.date: pa.date32(),
+    datetime.time: pa.time64("us"),
+    datetime.timedelta: pa.duration("us"),
+}
 
 _TOKEN: Final = re.compile(r"\s*([A-Za-z0-9_+\-/ ]*[A-Za-z0-9_+\-/]|[<>\[\](),:])")
 _UNITS: Final[dict[str, Callable[[str], pa.DataType]]] = {
@@ -23,6 +43,30 @@ _UNITS: Final[dict[str, Callable[[str], pa.DataType]]] = {
     "date64": lambda _unit: pa.date64(),
 }
 _ALIASES: Final = {"double": "float64", "float": "float32", "halffloat": "float16", "str": "string", "boolean": "bool"}
+_INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8))
+_NAMES: Final = (*_INTEGERS, *_ALIASES, "float64", "float32", "float16", "string", "bool", "binary", "date32", "date64")
+_ELSEWHERE: Final = {
+    "byte": "int8",
+    "bytes": "binary",
+    "date": "date32",
+    "datetime": "timestamp[us, tz=UTC]",
+    "decimal": "decimal128(18, 4)",
+    "decimal128": "decimal128(18, 4)",
+    "duration": "duration[us]",
+    "instant": "timestamp[ns, tz=UTC]",
+    "int": "int64",
+    "integer": "int64",
+    "list": "list<int64>",
+    "long": "int64",
+    "object": "string",
+    "short": "int16",
+    "text": "string",
+    "time": "time64[us]",
+    "timedelta": "duration[us]",
+    "timestamp": "timestamp[us, tz=UTC]",
+    "varchar": "string",
+}
+"""Types by their names in other libraries, or without their parameters."""
 
 
 def parse_type(text: str) -> pa.DataType:
@@ -44,6 +88,45 @@ def parse_type(text: str) -> pa.DataType:
     return parsed
 
 
+def as_type(kind: TypeLike, what: str) -> pa.DataType:
+    """The Arrow type of ``kind``.
+
+    Args:
+        kind: what the caller passed.
+        what: what has the type, as the beginning of a text: ``"Column 'price'"``.
+
+    Raises:
+        UnsupportedTypeError: there is no such type.
+    """
+    if isinstance(kind, pa.DataType):
+        return kind
+    if isinstance(kind, str):
+        try:
+            return parse_type(kind)
+        except UnsupportedTypeError as error:
+            raise UnsupportedTypeError(f"{what}: {error}") from None
+    if isinstance(kind, type) and kind in _PYTHON_TYPES:
+        return _PYTHON_TYPES[kind]
+    if kind is decimal.Decimal:
+        raise UnsupportedTypeError(f'{what}: decimals need their digits: write "decimal128(18, 4)".')
+    if isinstance(kind, np.dtype) or (isinstance(kind, type) and issubclass(kind, np.generic)):
+        try:
+            return pa.from_numpy_dtype(kind)
+        except (pa.ArrowException, TypeError):
+            pass
+    raise UnsupportedTypeError(
+        f'{what}: {shown(kind)} is no type. Name an Arrow type, such as "float64", or pass int, float, str, bool, '
+        f"bytes or a class of datetime."
+    )
+
+
+def _nearest(name: str) -> str:
+    """The nearest known name, as the end of a text; empty without one."""
+    wanted = _ELSEWHERE.get(name.lower())
+    close = [wanted] if wanted else difflib.get_close_matches(name.lower(), _NAMES, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
 class _Parser:
     """A reader of one type expression, token by token."""
 
@@ -59,10 +142,11 @@ class _Parser:
             self.tokens.append(match.group(1).strip())
             position = match.end()
 
-    def error(self) -> UnsupportedTypeError:
+    def error(self, name: str = "") -> UnsupportedTypeError:
+        nearest = _nearest(name)
         return UnsupportedTypeError(
             f"{shown(self.text)} is not an Arrow type that is known here; examples: int64, double, string, bool, "
-            "date32, timestamp[us, tz=UTC], decimal128(10, 2), list<int64>, struct<a: int64, b: string>."
+            f"date32, timestamp[us, tz=UTC], decimal128(10, 2), list<int64>, struct<a: int64, b: string>.{nearest}"
         )
 
     def peek(self) -> str:
@@ -86,6 +170,8 @@ class _Parser:
 
     def type(self) -> pa.DataType:
         name = self.take()
+        if not self.tokens and name.lower() in _ELSEWHERE:
+            raise self.error(name)
         try:
             match name:
                 case "list" | "large_list":
@@ -129,7 +215,7 @@ class _Parser:
                 return self.with_unit(name)
             return pa.type_for_alias(_ALIASES.get(name, name))
         except (ValueError, pa.ArrowException, AttributeError):
-            raise self.error() from None
+            raise self.error(name) from None
 
     def with_unit(self, name: str) -> pa.DataType:
         self.take("[")

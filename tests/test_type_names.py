@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import UnsupportedTypeError
+from barrage_server.type_names import parse_type
 
 SIMPLE = [
     pa.bool_(),
@@ -88,3 +88,24 @@ def test_shorter_spellings_are_understood(text: str, kind: pa.DataType) -> None:
 def test_anything_else_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=r"is not an Arrow type that is known here; examples: int64"):
         parse_type(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("flaot64", "float64"),
+        ("utin8", "uint8"),
+        ("INT", "int64"),
+        ("long", "int64"),
+        ("map<string, strng>", "string"),
+        ("datetime", "timestamp[us, tz=UTC]"),
+        ("decimal", "decimal128(18, 4)"),
+    ],
+)
+def test_a_name_that_is_not_known_is_told_the_nearest(text: str, nearest: str) -> None:
+    with pytest.raises(UnsupportedTypeError) as caught:
+        parse_type(text)
+    assert str(caught.value).endswith(f"Did you mean {nearest!r}?")
+    parse_type(nearest)
+    with pytest.raises(UnsupportedTypeError, match=r"b: string>\.$"):
+        parse_type("nonsense")
