@@ -213,6 +213,10 @@ class LiveTable:
     def __len__(self) -> int:
         return self.size
 
+    def __bool__(self) -> bool:
+        """True, also while there are no rows."""
+        return True
+
     def __repr__(self) -> str:
         worker = self._worker
         if not worker.content.is_complete:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 import pyarrow as pa
 
@@ -180,6 +180,31 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         Raises what :meth:`Client.snapshot` does, and the errors of the operations.
         """
         return self._again(lambda: read_once(self._session, self._address, columns, viewport, reverse=reverse))
+
+    def __getitem__(self, columns: object) -> NoReturn:
+        """Raise InvalidRequestError: a plan has no content here."""
+        raise InvalidRequestError(
+            f"'{self.name}' is a table of a server, and has no content here to index: read columns by "
+            f"table.to_arrow(['price']), rows by table.to_arrow(viewport=range(0, 10)), or follow it by "
+            f"table.subscribe() and index that."
+        )
+
+    def __len__(self) -> int:
+        """Raise InvalidRequestError: a plan has no rows here."""
+        raise InvalidRequestError(
+            f"'{self.name}' is a table of a server, and has no rows here to count: table.size asks the server."
+        )
+
+    def __bool__(self) -> bool:
+        """True, without a call to the server."""
+        return True
+
+    def __iter__(self) -> NoReturn:
+        """Raise InvalidRequestError: a plan has no content here."""
+        raise InvalidRequestError(
+            f"'{self.name}' is a table of a server, and has no content here to iterate over: table.to_arrow() and "
+            f"table.to_pandas() read it, table.schema.names are its columns."
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """Read the present content as a pandas data frame.

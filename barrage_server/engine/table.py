@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import pyarrow as pa
 
@@ -154,6 +154,45 @@ class Table(Operable["Table"]):
         """
         numbers = None if columns is None else self.column_numbers(columns)
         return self._version.to_table(numbers)
+
+    @overload
+    def __getitem__(self, columns: str) -> pa.ChunkedArray: ...
+
+    @overload
+    def __getitem__(self, columns: Sequence[str]) -> pa.Table: ...
+
+    def __getitem__(self, columns: str | Sequence[str]) -> pa.ChunkedArray | pa.Table:
+        """The current values of one column by its name, or of several by a list of names.
+
+        Raises:
+            UnknownColumnError: a name that the schema lacks.
+        """
+        if isinstance(columns, str):
+            return self.to_arrow([columns]).column(0)
+        if isinstance(columns, list | tuple):
+            return self.to_arrow(columns)
+        raise InvalidRequestError(
+            f"A table is indexed by column names, as in table['price'], not by {shown(columns)}. For rows, use "
+            f"table.where('price > 100'), table.head(10), or table.to_arrow().slice(start, length)."
+        )
+
+    def __contains__(self, column: object) -> bool:
+        """Whether there is a column of this name."""
+        return column in self.schema.names
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bool__(self) -> bool:
+        """True, also while there are no rows."""
+        return True
+
+    def __iter__(self) -> NoReturn:
+        """Raise InvalidRequestError: a table has rows and columns to iterate over."""
+        raise InvalidRequestError(
+            "A table is not iterated over itself: table.to_pandas(), table.to_arrow() and table['column'] are its "
+            "content, table.schema.names its columns."
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """The current content as a pandas data frame.

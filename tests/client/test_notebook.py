@@ -140,6 +140,9 @@ def test_a_live_table_reads_like_a_table(server: bs.Server, client: bs.Client) -
         assert live.tail(10).num_rows == 3
         assert "sym" in live
         assert "nope" not in live
+        live.set_viewport(range(0))
+        assert len(live) == 0 and live, "a table without rows is a table"
+        live.set_viewport(None)
         assert pl.DataFrame(live).shape == (3, 2)
         for take in (list, pd.DataFrame, iter):
             with pytest.raises(bs.InvalidRequestError, match=r"live\.updates\(\)"):

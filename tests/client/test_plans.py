@@ -73,6 +73,21 @@ def test_columns_are_renamed_by_a_mapping_of_old_to_new_names(client: bs.Client,
     assert plan.to_arrow(["last"]).to_pydict() == {"last": [1.0, 2.0, 3.0]}
 
 
+def test_a_plan_without_content_says_how_to_get_it(server: bs.Server, client: bs.Client, trades: KeyedTable) -> None:
+    for plan in (client.table("trades"), client.table("trades").where("price > 9")):
+        assert plan
+        asks: list[tuple[Callable[[Any], object], str]] = [
+            (len, r"table\.size"),
+            (list, r"table\.to_arrow\(\)"),
+            (lambda one: one["price"], r"table\.to_arrow\(\['price'\]\)"),
+            (lambda one: one[0], r"viewport=range\(0, 10\)"),
+        ]
+        for ask, text in asks:
+            with pytest.raises(bs.InvalidRequestError, match=text):
+                ask(plan)
+    assert computed(server) == []
+
+
 def test_a_part_is_read(client: bs.Client, trades: KeyedTable) -> None:
     plan = client.table("trades").reverse()
     assert plan.to_arrow(["id"], range(2)).to_pydict() == {"id": [3, 2]}

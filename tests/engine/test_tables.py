@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import barrage_server as bs
 from barrage_server.engine import (
     AppendTable,
     BlinkTable,
@@ -20,7 +23,13 @@ from barrage_server.engine import (
     RingTable,
     UpdateGraph,
 )
-from barrage_server.errors import InvalidRequestError, KeyMismatchError, SchemaMismatchError, WireFormatError
+from barrage_server.errors import (
+    InvalidRequestError,
+    KeyMismatchError,
+    SchemaMismatchError,
+    UnknownColumnError,
+    WireFormatError,
+)
 from barrage_server.rowset import RowSet, RowSetShiftData
 from tests.engine.followers import Follower, rows_of
 
@@ -319,6 +328,29 @@ def test_columns_that_were_not_asked_for_are_null_in_a_replica() -> None:
     table = ReplicaTable(UpdateGraph(), "t", SCHEMA)
     table.apply(ReplicaUpdate(RowSet.flat(2), columns=[pa.array(["a", "b"]), pa.array([], pa.int64()), pa.nulls(0)]))
     assert rows_in(table) == [("a", None, None), ("b", None, None)]
+
+
+def test_a_table_reads_like_a_live_table_of_a_client() -> None:
+    table = AppendTable(UpdateGraph(), "t", {"sym": "string", "price": "float64"})
+    large = table.where("price > 1")
+    assert (len(table), len(large), table["price"].to_pylist()) == (0, 0, [])
+    assert table and large, "a table without rows is a table"
+    table.append({"sym": ["a", "b", "c"], "price": [1.0, 2.0, 3.0]})
+    assert (len(table), len(large)) == (3, 2)
+    assert table["price"].to_pylist() == [1.0, 2.0, 3.0]
+    assert isinstance(table["price"], pa.ChunkedArray)
+    assert large[["price"]].to_pydict() == {"price": [2.0, 3.0]}
+    assert "sym" in table and "nope" not in table
+    for take in (list, pd.DataFrame, iter, tuple):
+        with pytest.raises(InvalidRequestError, match=r"table\.to_arrow\(\)"):
+            take(table)
+    for wrong in (0, None, slice(3), 1.5, b"sym", bs.col("price") > 1):
+        with pytest.raises(InvalidRequestError, match=r"table\['price'\].*table\.where"):
+            table[wrong]  # type: ignore[index]
+    for missing in ("nope", ["sym", "nope"]):
+        with pytest.raises(UnknownColumnError, match="sym, price"):
+            table[missing]
+    assert pl.DataFrame(table).shape == (3, 2)
 
 
 def test_rows_must_fit_the_schema() -> None:
