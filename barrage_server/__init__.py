@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         WireFormatError,
     )
     from barrage_server.formula import Functions
+    from barrage_server.function_signature import FunctionSignature
     from barrage_server.notebook import show
     from barrage_server.operations import empty_table
     from barrage_server.plan import agg, updateby
@@ -143,6 +144,7 @@ __all__ = [
     "ForbiddenError",
     "Front",
     "Fsync",
+    "FunctionSignature",
     "Functions",
     "InternalError",
     "InvalidRequestError",
@@ -236,6 +238,7 @@ _NAMES: Final = {
     "engine.partitioned": "PartitionedTable",
     "engine.standalone": "table",
     "formula": "Functions",
+    "function_signature": "FunctionSignature",
     "notebook": "show",
     "operations": "empty_table",
     "plan": "agg updateby",

@@ -41,11 +41,13 @@ from barrage_server.engine import ReplicaTable, Table, UpdateGraph
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError
 from barrage_server.flight.retry import RetryPolicy
+from barrage_server.function_signature import FunctionSignature
 from barrage_server.pem import Pem
 from barrage_server.plan.operation import EmptyTable, TimeTable
 from barrage_server.public import public
 from barrage_server.subscription import Dialect
 from barrage_server.wire.commit_messages import CommitRequest
+from barrage_server.wire.plan_messages import FUNCTIONS_ACTION, FunctionsResult
 from barrage_server.wire.protocol import (
     CREATE_ACTION,
     DROP_ACTION,
@@ -211,6 +213,20 @@ class Client:
         self._channel.need("these figures")
         found = json.loads(act(self._channel, STATISTICS_ACTION, b"{}"))
         return found if isinstance(found, dict) else {}
+
+    def functions(self) -> tuple[FunctionSignature, ...]:
+        """List the registered functions that formulas of plans may call.
+
+        These are the functions of ``server.functions.register``, in the order of their first registration; the
+        built-in ones are in ``docs/queries.md``.
+
+        >>> [function.name for function in client.functions()]
+
+        Raises what :meth:`ping` does, and:
+            UnsupportedOperationError: the server is Deephaven's.
+        """
+        self._channel.need("a list of functions")
+        return FunctionsResult.from_json(act(self._channel, FUNCTIONS_ACTION, b"{}")).functions
 
     def subscribe(
         self,

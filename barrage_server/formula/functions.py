@@ -20,6 +20,7 @@ from barrage_server.formula.compiled import CompiledFunction
 from barrage_server.formula.kinds import Kind
 from barrage_server.formula.literals import CONSTANTS
 from barrage_server.formula.parser import CASTS
+from barrage_server.function_signature import FunctionSignature
 from barrage_server.public import public
 from barrage_server.type_names import TypeLike, as_type
 
@@ -179,6 +180,11 @@ class Functions:
         replaced[name] = UserFunction(name, function, result, kind, compiled)
         self._functions = replaced
         self.generation += 1
+
+    @property
+    def signatures(self) -> tuple[FunctionSignature, ...]:
+        """The registered functions, in the order of their first registration."""
+        return tuple(FunctionSignature(one.name, one.kind, str(one.returns)) for one in self._functions.values())
 
     def function_of(self, name: str) -> UserFunction | None:
         """The function of a name, or ``None``."""

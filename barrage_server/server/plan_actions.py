@@ -19,7 +19,6 @@ from barrage_server.server.server_state import ServerState
 from barrage_server.wire.json_message import json_bytes
 from barrage_server.wire.plan_messages import (
     BindRequest,
-    FunctionSignature,
     FunctionsResult,
     OperateResult,
     PlanOutput,
@@ -75,10 +74,7 @@ def bind(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
 
 def functions(server_state: ServerState) -> bytes:
     """The registered functions that formulas may name."""
-    registered = server_state.catalog.graph.functions
-    found = [function for name in registered.names if (function := registered.function_of(name)) is not None]
-    listed = [FunctionSignature(one.name, one.kind, str(one.returns)) for one in found]
-    return FunctionsResult(tuple(listed)).to_json()
+    return FunctionsResult(server_state.catalog.graph.functions.signatures).to_json()
 
 
 def flight_schema(table: Table) -> pa.Schema:

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Final
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
+from barrage_server.function_signature import FunctionSignature
 from barrage_server.typed_json import AtLeast
 from barrage_server.wire.json_message import JsonMessage
 
@@ -20,7 +21,6 @@ __all__ = [
     "OPERATE_ACTION",
     "RELEASE_ACTION",
     "BindRequest",
-    "FunctionSignature",
     "FunctionsResult",
     "OperateResult",
     "PlanOutput",
@@ -120,24 +120,8 @@ class BindRequest(JsonMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionSignature:
-    """A registered function that formulas may call.
-
-    Attributes:
-        name: the function's name.
-        kind: ``batch``, ``scalar`` or ``compiled``.
-        returns: the Arrow type of its result.
-
-    """
-
-    name: str
-    kind: str
-    returns: str
-
-
-@dataclass(frozen=True, slots=True)
 class FunctionsResult(JsonMessage):
-    """The registered functions, sorted by name, without the built-in ones."""
+    """The registered functions, in the order of their first registration."""
 
     message_name: ClassVar[str] = "registered functions"
     refuses_others: ClassVar[bool] = False

@@ -86,6 +86,7 @@ CALLS: dict[str, Callable[[bs.Client], object]] = {
     "ping": lambda client: client.ping(),
     "tables": lambda client: client.tables(),
     "table": lambda client: client.table("t"),
+    "functions": lambda client: client.functions(),
     "statistics": lambda client: client.statistics(),
     "snapshot": lambda client: client.snapshot("t"),
     "view": lambda client: client.snapshot("t", viewport=range(3)),

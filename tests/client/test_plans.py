@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import barrage_server as bs
@@ -226,6 +227,18 @@ def test_tables_of_nothing_and_of_time(client: bs.Client) -> None:
         assert client.time_table("nonsense").size
     with pytest.raises(bs.BarrageError):
         assert client.empty_table(1 << 40).size
+
+
+def test_registered_functions_are_listed(server: bs.Server, client: bs.Client, trades: KeyedTable) -> None:
+    assert not client.functions() and not server.functions.signatures
+    server.functions.register("twice", lambda x: pc.multiply(x, 2.0), returns="float64")
+    server.functions.register("word", str, returns="string", kind="scalar")
+    twice, word = client.functions()
+    assert twice == bs.FunctionSignature("twice", "batch", "double")
+    assert word == bs.FunctionSignature("word", "scalar", "string")
+    assert server.functions.signatures == (twice, word)
+    plan = client.table("trades").view(f"y = {twice.name}(price)")
+    assert plan.to_arrow().to_pydict() == {"y": [2.0, 4.0, 6.0]}
 
 
 def test_a_long_plan_is_one_request(client: bs.Client, trades: KeyedTable) -> None:

@@ -38,6 +38,8 @@ def test_what_answers_with_sessions_and_without_our_actions_is_a_deephaven_serve
         assert client.snapshot("t").to_pydict() == {"x": [1, 2, 3]}
         with pytest.raises(bs.UnsupportedOperationError, match="Deephaven server, which does not offer"):
             client.append("t", {"x": [4]})
+        with pytest.raises(bs.UnsupportedOperationError, match="does not offer a list of functions"):
+            client.functions()
     with bs.Server() as ours, bs.connect(ours.uri) as client:
         assert not client.is_deephaven
 

@@ -311,6 +311,7 @@ def test_what_a_deephaven_server_does_not_offer_is_said(deephaven: DeephavenServ
         local = ours.append_table("local", pa.schema([("A", pa.int64())]))
         for refused in (
             client.statistics,
+            client.functions,
             lambda: client.publish("new", rows),
             lambda: client.publish_live("new", local),
             lambda: client.publish_live("new", live),
