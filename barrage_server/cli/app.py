@@ -49,7 +49,12 @@ Token = Annotated[
 ]
 User = Annotated[
     str | None,
-    typer.Option(help="User to log in as, with BARRAGE_PASSWORD in the environment.", metavar="NAME"),
+    typer.Option(
+        help="User to log in as, with --password-file, or with BARRAGE_PASSWORD in the environment.", metavar="NAME"
+    ),
+]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File with the user's password in its first line.", metavar="FILE")
 ]
 TlsRootCerts = Annotated[Path | None, typer.Option(help="PEM certificates to trust, for grpc+tls.", metavar="FILE")]
 TlsCertificate = Annotated[
@@ -298,6 +303,7 @@ def tables(
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     token: Token = None,
     user: User = None,
+    password_file: PasswordFile = None,
     tls_root_certs: TlsRootCerts = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -305,7 +311,7 @@ def tables(
     """List the tables of a server: size, key, columns."""
     from barrage_server.cli.tables import list_tables
 
-    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     list_tables(address, json_lines=json)
 
 
@@ -330,6 +336,7 @@ def watch(
     ] = False,
     token: Token = None,
     user: User = None,
+    password_file: PasswordFile = None,
     tls_root_certs: TlsRootCerts = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -344,7 +351,7 @@ def watch(
         raise UsageError("--full and --viewport exclude each other: leave one of them out.")
     if once and updates:
         raise UsageError("--once and --updates exclude each other: leave one of them out.")
-    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     Watch(
         address,
         table,
@@ -375,6 +382,7 @@ def snapshot(
     columns: Columns = None,
     token: Token = None,
     user: User = None,
+    password_file: PasswordFile = None,
     tls_root_certs: TlsRootCerts = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -383,7 +391,7 @@ def snapshot(
     from barrage_server.cli.transfer import save_snapshot
 
     window = None if viewport is None else parse_viewport(viewport)
-    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     save_snapshot(address, table, output, written_as=format_, viewport=window, reverse=reverse, columns=names(columns))
 
 
@@ -407,6 +415,7 @@ def publish(
     capacity: Capacity = None,
     token: Token = None,
     user: User = None,
+    password_file: PasswordFile = None,
     tls_root_certs: TlsRootCerts = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -418,7 +427,7 @@ def publish(
     """
     from barrage_server.cli.transfer import publish_file
 
-    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     publish_file(address, table, file, written_as=format_, key=key or None, mode=mode, kind=kind, capacity=capacity)
 
 
@@ -444,6 +453,7 @@ def create(
     ] = None,
     token: Token = None,
     user: User = None,
+    password_file: PasswordFile = None,
     tls_root_certs: TlsRootCerts = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -451,7 +461,7 @@ def create(
     """Create an empty table. Does nothing when the same table exists."""
     from barrage_server.cli.tables import create_table
 
-    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     create_table(address, table, columns, key=key or None, kind=kind, capacity=capacity, durable=durable)
 
 
@@ -463,6 +473,7 @@ def drop(
     ],
     token: Token = None,
     user: User = None,
+    password_file: PasswordFile = None,
     tls_root_certs: TlsRootCerts = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -470,7 +481,7 @@ def drop(
     """Drop tables. Subscriptions to them end with an error."""
     from barrage_server.cli.tables import drop_tables
 
-    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     drop_tables(address, tables)
 
 
@@ -480,6 +491,7 @@ def stats(
     json: Json = False,
     token: Token = None,
     user: User = None,
+    password_file: PasswordFile = None,
     tls_root_certs: TlsRootCerts = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -487,7 +499,7 @@ def stats(
     """Show the statistics of a server: tables, subscribers, staged batches."""
     from barrage_server.cli.stats import show_statistics
 
-    address = _address(uri, token, user, tls_root_certs, tls_certificate, tls_key)
+    address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     show_statistics(address, as_json=json)
 
 
@@ -531,6 +543,7 @@ def _address(
     uri: str,
     token: str | None,
     user: str | None,
+    password_file: Path | None,
     tls_root_certs: Path | None,
     tls_certificate: Path | None,
     tls_key: Path | None,
@@ -541,6 +554,7 @@ def _address(
         uri,
         token=token,
         user=user,
+        password_file=password_file,
         tls_root_certs=tls_root_certs,
         tls_certificate=tls_certificate,
         tls_key=tls_key,

@@ -26,6 +26,8 @@ _OPTIONS: Final = {
 """The options for the arguments of :func:`barrage_server.connect` that its errors name."""
 _TOKEN: Final = "BARRAGE_TOKEN"
 _PASSWORD: Final = "BARRAGE_PASSWORD"
+_MOST_CHARACTERS: Final = 1 << 16
+"""Characters of a password, less one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Address:
         *,
         token: str | None = None,
         user: str | None = None,
+        password_file: Path | None = None,
         tls_root_certs: Path | None = None,
         tls_certificate: Path | None = None,
         tls_key: Path | None = None,
@@ -64,8 +67,15 @@ class Address:
         """The address for options of a command line.
 
         The environment has what they leave to it.
+
+        Raises:
+            UsageError: ``password_file`` has no password that can be read, or is there without ``user``.
         """
         password = None if user is None else os.environ.get(_PASSWORD)
+        if password_file is not None:
+            if user is None:
+                raise UsageError("--password-file has the password of a user: pass --user as well.")
+            password = _read_password(password_file)
         if token is None and user is None:
             token = os.environ.get(_TOKEN) or None
         return cls(uri, token, tls_root_certs, user, password, tls_certificate, tls_key)
@@ -120,12 +130,17 @@ class Address:
         if not self.user.strip():
             raise UsageError("--user is empty: pass the user's name, or omit it.")
         if self.password is None:
-            raise UsageError(f"--user needs the user's password as {_PASSWORD} in the environment.")
+            raise UsageError(
+                f"--user needs the user's password: pass --password-file, or {_PASSWORD} in the environment."
+            )
 
     def _refusal(self) -> str:
         """What a server that refuses the credentials does, and what to pass."""
         if self.user is not None:
-            return f"does not accept this user with this password: pass --user, and {_PASSWORD} in the environment."
+            return (
+                f"does not accept this user with this password: pass --user, and --password-file or {_PASSWORD} in the "
+                f"environment."
+            )
         if self.token is not None:
             wrong = "does not accept this token"
         elif self.tls_certificate is not None:
@@ -134,5 +149,25 @@ class Address:
             wrong = "requires a token"
         return (
             f"{wrong}: pass it with --token, or better as {_TOKEN} in the environment; a user passes --user, and "
-            f"{_PASSWORD} in the environment."
+            f"--password-file or {_PASSWORD} in the environment."
         )
+
+
+def _read_password(path: Path) -> str:
+    """The password in the first line of a file.
+
+    Spaces around it belong to it, the end of the line does not.
+
+    Raises:
+        UsageError: the file cannot be read, or its first line is empty or longer than any password.
+    """
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            line = file.readline(_MOST_CHARACTERS)
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise UsageError(f"The password file {str(path)!r} cannot be read: {reason}.") from None
+    password = line.removesuffix("\n")
+    if not password or len(line) == _MOST_CHARACTERS:
+        raise UsageError(f"The password file {str(path)!r} has no password in its first line.")
+    return password

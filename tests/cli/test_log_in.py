@@ -129,12 +129,52 @@ def test_a_user_logs_in_with_the_password_of_the_environment(
     assert command("tables", users.uri)[0] == EXIT_FAILURE
 
 
+def test_every_command_takes_a_password_from_a_file(
+    users: bs.Server, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, out, secret = users.uri, tmp_path / "rows.csv", tmp_path / "secret"
+    secret.write_text(f"{SECRET}\r\nand a line that is not read\n", encoding="utf-8-sig", newline="")
+    monkeypatch.setenv("BARRAGE_PASSWORD", "of the environment, which an option overrides")
+    for args in (
+        ("tables", uri),
+        ("watch", uri, "t", "--once", "--plain"),
+        ("snapshot", uri, "t", "-o", out),
+        ("publish", uri, "u", out),
+        ("create", uri, "v", "n:int64"),
+        ("drop", uri, "v"),
+        ("stats", uri),
+    ):
+        assert command(*args, "--user", "anna", "--password-file", secret)[0] == 0, args
+    assert users.table("u").size == 2
+
+
+def test_a_password_file_without_a_password_is_told(users: bs.Server, command: Command, tmp_path: Path) -> None:
+    empty, binary, long, wrong = (tmp_path / name for name in ("empty", "binary", "long", "wrong"))
+    empty.write_text(f"\n{SECRET}\n")
+    binary.write_bytes(b"\xff\xfe" + SECRET.encode())
+    long.write_text(SECRET * 10_000)
+    wrong.write_text(f" {SECRET}")
+    user = ("--user", "anna")
+    for path, options, told in (
+        (tmp_path / "none", user, "'{}' cannot be read: No such file or directory."),
+        (tmp_path, user, "'{}' cannot be read: Is a directory."),
+        (binary, user, "'{}' cannot be read: it is not text."),
+        (empty, user, "'{}' has no password in its first line."),
+        (long, user, "'{}' has no password in its first line."),
+        (empty, (), "--password-file has the password of a user: pass --user as well."),
+    ):
+        code, out, err = command("tables", users.uri, *options, "--password-file", path)
+        assert (code, out) == (EXIT_USAGE, "")
+        assert told.format(path) in err
+        assert SECRET not in err and err.count("\n") == 1
+    code, _, err = command("tables", users.uri, *user, "--password-file", wrong)
+    assert (code, "does not accept this user with this password" in err) == (EXIT_FAILURE, True)
+
+
 def test_a_log_in_that_is_wrong_is_told(users: bs.Server, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = command("tables", users.uri, "--user", "anna")
-    assert (code, "--user needs the user's password as BARRAGE_PASSWORD in the environment." in err) == (
-        EXIT_USAGE,
-        True,
-    )
+    needed = "--user needs the user's password: pass --password-file, or BARRAGE_PASSWORD in the environment."
+    assert (code, needed in err) == (EXIT_USAGE, True)
     monkeypatch.setenv("BARRAGE_PASSWORD", SECRET + "x")
     code, _, err = command("tables", users.uri, "--user", "anna")
     assert (code, "does not accept this user with this password" in err) == (EXIT_FAILURE, True)
@@ -143,7 +183,7 @@ def test_a_log_in_that_is_wrong_is_told(users: bs.Server, command: Command, monk
     assert (code, "--token and --user are two ways to log in" in err) == (EXIT_USAGE, True)
     code, _, err = command("tables", users.uri, "--user", " ")
     assert (code, "--user is empty" in err) == (EXIT_USAGE, True)
-    assert "a user passes --user, and BARRAGE_PASSWORD" in command("tables", users.uri)[2]
+    assert "a user passes --user, and --password-file or BARRAGE_PASSWORD" in command("tables", users.uri)[2]
 
 
 def test_serve_shows_a_certificate_to_the_servers_that_it_follows(
