@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pat
 
 from barrage_server.arguments import callback, flag, names, shown
 from barrage_server.client.remote_table import RemoteTable
 from barrage_server.engine.conform import conform_key
+from barrage_server.engine.key_conditions import key_conditions
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan.aggregation import Filter
-from barrage_server.plan.condition import All, Column, Compare, Comparison, Instant, IsNan, IsNull, Not
-from barrage_server.plan.expression import Expression, col
 from barrage_server.plan.operable import merge
 from barrage_server.plan.partition import merged_rows
 from barrage_server.public import public
 
 __all__ = ["RemotePartitionedTable"]
-
-_INSTANT: Final = pa.timestamp("ns", "UTC")
-_COMPARED: Final = (pat.is_boolean, pat.is_integer, pat.is_floating, pat.is_string, pat.is_large_string)
 
 Transform = Callable[[RemoteTable], RemoteTable]
 
@@ -139,7 +132,7 @@ class RemotePartitionedTable:
         return made
 
     def _filters(self, key: Sequence[pa.Scalar]) -> list[Filter]:
-        return [_equal(name, value) for name, value in zip(self.key_columns, key, strict=True)]
+        return key_conditions(self.key_columns, key)
 
     def _constituent(self, filters: Sequence[Filter]) -> RemoteTable:
         made = self.table.where(filters)
@@ -150,28 +143,3 @@ class RemotePartitionedTable:
             if not isinstance(made, RemoteTable):
                 raise InvalidRequestError(f"func must return a table of the server, not {shown(made)}.")
         return made
-
-
-def _equal(name: str, value: pa.Scalar) -> Filter:
-    """Return the condition that a column equals ``value``; null equals null, NaN NaN."""
-    column, kind = Column(name), value.type
-    if not value.is_valid:
-        return IsNull(column)
-    if pat.is_timestamp(kind):
-        return Compare(Comparison.EQUAL, column, Instant(value.cast(_INSTANT).value))
-    if pat.is_date(kind) or pat.is_time(kind) or pat.is_duration(kind):
-        same: Expression = col(name) == value.as_py()
-        return same
-    if not any(is_compared(kind) for is_compared in _COMPARED):
-        raise UnsupportedOperationError(
-            f"The key column '{name}' has the type {kind}, of which a server cannot be asked for one value. Use "
-            f"where_in with a table of the key."
-        )
-    given = value.as_py()
-    if isinstance(given, float) and math.isnan(given):
-        return IsNan(column)
-    if given == math.inf:  # JSON has no infinities
-        return Compare(Comparison.GREATER, column, sys.float_info.max)
-    if given == -math.inf:  # null is lower
-        return All((Compare(Comparison.LESS, column, -sys.float_info.max), Not(IsNull(column))))
-    return Compare(Comparison.EQUAL, column, given)

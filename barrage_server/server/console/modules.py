@@ -23,6 +23,7 @@ from barrage_server.plan.operable import merge
 from barrage_server.plan.operation import EmptyTable, TimeTable
 from barrage_server.server.console.context import ScriptContext
 from barrage_server.server.console.output import STDERR, STDOUT, Output
+from barrage_server.server.console.script_partitions import ScriptPartitionedTable
 from barrage_server.server.console.script_table import ScriptTable, SortDirection
 
 __all__ = ["script_builtins"]
@@ -219,6 +220,7 @@ def _modules(context: ScriptContext) -> dict[str, ModuleType]:
             "table",
             {
                 "Table": ScriptTable,
+                "PartitionedTable": ScriptPartitionedTable,
                 "SortDirection": SortDirection,
                 "MultiJoinInput": MultiJoinInput,
                 "multi_join": multi_join,

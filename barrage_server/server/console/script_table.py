@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from barrage_server.plan.operable import Operable
 from barrage_server.plan.operation import MetaTable, Operation
 from barrage_server.publish import apply_rows
 from barrage_server.server.console.context import ScriptContext
+from barrage_server.server.console.script_partitions import ScriptPartitionedTable
 from barrage_server.wire.protocol import PublishMode
 
 if TYPE_CHECKING:
@@ -64,6 +66,10 @@ class ScriptTable(Operable["ScriptTable"]):
                 raise InvalidRequestError(f"The other tables must be tables of this console, not {shown(other)}.")
         tables = [self._table, *(other.table for other in others)]
         return ScriptTable(self._context.compute(operation, tables), self._context)
+
+    def partition_by(self, by: str | Sequence[str], drop_keys: bool = False) -> ScriptPartitionedTable:
+        """This table as one table for each key in the columns ``by``, made on request."""
+        return ScriptPartitionedTable(self, by, drop_keys)
 
     @property
     def meta_table(self) -> ScriptTable:  # type: ignore[override]  # as Deephaven's tables have it

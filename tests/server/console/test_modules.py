@@ -71,6 +71,23 @@ SCRIPTS = {
         "class Typed:\n    types = ['l->l']\n    def __call__(self, n):\n        return n + 1\n\n"
         "next_of = Typed()\nr = empty_table(3).update('x = next_of(ii)')"
     ),
+    "a constituent": (
+        "from deephaven import input_table, new_table\n"
+        "t = input_table(init_table=new_table({'k': ['a', 'b', 'a', None], 'x': [1, 9, 2, 8]}))\n"
+        "parts = t.partition_by('k', drop_keys=True)\nr, nulls = map(parts.get_constituent, ['a', [None]])\n"
+        "assert nulls.to_arrow()['x'].to_pylist() == [8] and parts.get_constituent('z') is None\n"
+        "t.add({'k': ['c', 'a'], 'x': [7, 3]})\n"
+        "assert parts.keys().to_arrow()['k'].to_pylist() == ['a', 'b', None, 'c'] and parts.key_columns == ['k']\n"
+        "assert [each.size for each in parts.constituent_tables] == [3, 1, 1, 1] and parts.is_refreshing"
+    ),
+    "merged constituents": (
+        "from deephaven import new_table\nfrom deephaven.table import PartitionedTable\nnan = float('nan')\n"
+        "t = new_table({'x': [1, 3, 2, 2], 'k': [1.5, nan, 1.5, nan]})\nparts = t.partition_by(['k'])\n"
+        "assert isinstance(parts, PartitionedTable) and 'keys=2' in repr(parts)\n"
+        "assert parts.merge().to_arrow()['x'].to_pylist() == [1, 2, 3, 2]\n"
+        "last = parts.transform(lambda each: each.tail(1)).merge()\nassert last.to_arrow()['x'].to_pylist() == [2, 2]\n"
+        "r = parts.merge().select_distinct('x').sort('x')"
+    ),
     "a snapshot": (
         "from datetime import timedelta\nfrom deephaven import time_table\n"
         "t = time_table(timedelta(seconds=0.01))\nassert t.is_refreshing and not t.is_blink\n"
@@ -113,6 +130,18 @@ def test_a_script_makes_a_table(client: tuple[Server, Scripting], name: str) -> 
         ("from deephaven import empty_table\nempty_table(-1)", "size"),
         ("from deephaven import empty_table\nempty_table(1).await_update(-1)", "timeout"),
         ("from deephaven import nothing", "nothing"),
+        ("from deephaven import empty_table\nempty_table(1).update('x = ii').partition_by('y')", "no column 'y'"),
+        ("from deephaven import new_table\nnew_table({'x': [1]}).partition_by('x', True)", "keep them"),
+        ("from deephaven import new_table\nnew_table({'x': [1]}).partition_by('x').get_constituent('a')", "'x'"),
+        (
+            "from deephaven import new_table\nnew_table({'x': [1]}).partition_by('x').transform(len).merge()",
+            "func must return a table, not 1",
+        ),
+        (
+            "from deephaven import time_table\nt = time_table('PT1H').update('x = ii').partition_by('x')\n"
+            "assert t.merge().is_refreshing\nt.transform(lambda each: each.head(1)).merge()",
+            "would be left out",
+        ),
     ],
 )
 def test_wrong_arguments_are_told(client: tuple[Server, Scripting], script: str, text: str) -> None:
