@@ -387,6 +387,9 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     except BarrageError as error:
         source = "Settings" if config is None else str(config)
         raise UsageError(f"{source}: {error}") from None
+    except (ValueError, RecursionError):  # of the parser
+        source = "The environment" if config is None else repr(str(config))
+        raise UsageError(f"{source} cannot be read: a number is too long, or something is nested too deeply.") from None
 
 
 def _unparsed(error: SettingsError) -> str:

@@ -173,7 +173,7 @@ class CredentialFile:
             raise InvalidRequestError(f"The credentials in {str(path)!r} have more than {_MOST_BYTES:,} bytes.")
         try:
             content = _parsed(tomllib.loads(data.decode()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of long integers and of deep nesting
             # the text of the error may quote a secret; what it ends with may not
             place = _PLACE.search(str(error))
             where = "" if place is None else f" {place[0]}"

@@ -158,6 +158,8 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
             "barrage.toml: tables.0: unknown setting 'keys'; did you mean 'key'",
         ),
         ("port = ", "is not TOML"),
+        ("port = " + "9" * 5000, "cannot be read: a number is too long"),
+        ("port = " + "[" * 5000, "cannot be read: .*nested too deeply"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -227,6 +227,8 @@ def test_a_changed_file_is_read_again(path: Path, caplog: pytest.LogCaptureFixtu
     ("text", "words"),
     [
         ("secret = [", r"are not TOML \(at end of document\)"),
+        ("secret = " + "9" * 5000, r"are not TOML\.$"),
+        ("secret = " + "[" * 5000, r"are not TOML\.$"),
         ("[[token]]\nname='a'", r"There is no 'token'; there are \[\[tokens\]\]"),
         ("tokens = 7", "is a list of tables"),
         ("[[tokens]]\nname='a'", "number 1 needs either token or sha256"),
