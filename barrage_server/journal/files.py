@@ -250,6 +250,7 @@ class DirectoryLock:
     """A file that this process has locked."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -258,6 +259,16 @@ class DirectoryLock:
             raise AlreadyExistsError(
                 "Another server uses this data directory. Stop it, or give this one a directory of its own."
             ) from None
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the locked file still has its name: otherwise another process may lock and use the folder."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # it may be there
+            return True
 
     def close(self) -> None:
         """Release the lock."""

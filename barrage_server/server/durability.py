@@ -24,7 +24,7 @@ from barrage_server.journal.content import (
     encode_cycle,
     encode_void,
 )
-from barrage_server.journal.files import MOST_AHEAD, Directory, OsDirectory
+from barrage_server.journal.files import MOST_AHEAD, Directory, DirectoryLock, OsDirectory
 from barrage_server.journal.lineage import read_lineage, write_lineage
 from barrage_server.journal.record import RecordType
 from barrage_server.journal.recovery import Recovered, read_identity, recover, write_identity
@@ -89,7 +89,7 @@ class Durability(CycleLog):
         self._root = root
         self._graph = graph
         self._fsync = fsync
-        self._release: Callable[[], None] = lambda: None
+        self._lock: DirectoryLock | None = None
         began = time.monotonic()
         self._open(graph, watch)
         self._log_recovery(time.monotonic() - began)
@@ -137,7 +137,7 @@ class Durability(CycleLog):
         except OSError as error:
             text = f"The data directory {shown(str(path))} cannot be used: {_reason(error)}."
             raise (InvalidRequestError if error.errno in _UNUSABLE else ReadOnlyError)(text) from error
-        made._release = lock.close
+        made._lock = lock
         return made
 
     def attach(self, entries: Entries) -> None:
@@ -201,7 +201,8 @@ class Durability(CycleLog):
                     self._synced = self._journal.close()  # for threads that still wait for a record
         except OSError as error:
             logger.error("the journal could not be synced at the end: %s", _reason(error))
-        self._release()
+        if self._lock is not None:
+            self._lock.close()
 
     # CycleLog: called by the update graph.
 
@@ -394,6 +395,9 @@ class Durability(CycleLog):
                 if self._closed or self._failure is not None:
                     return
             pause = 0.5
+            if self._lock is not None and not self._lock.is_in_place:
+                self._fail(OSError(errno.ENOENT, "it was moved or removed, or its file 'lock' was"))
+                return
             if not self.is_due:
                 continue
             try:

@@ -14,6 +14,7 @@ import barrage_server as bs
 from barrage_server.errors import ReadOnlyError
 from barrage_server.journal.files import JournalFile, OsDirectory
 from tests.server.durable import SCHEMA, durability_of, rows
+from tests.waiting import until
 from tests.watched_files import watch_files
 
 
@@ -47,6 +48,16 @@ class FailingDisk:
                 refuse(file, operation)
 
         watch_files(monkeypatch, limit)
+
+
+def is_refused(table: bs.AppendTable) -> bool:
+    """Whether a row is refused because the folder of the table was moved."""
+    try:
+        table.append(rows(2))
+    except ReadOnlyError as error:
+        assert "was moved or removed" in str(error)
+        return True
+    return False
 
 
 ERRORS = pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["ENOSPC", "EIO"])
@@ -180,3 +191,15 @@ def test_a_segment_that_cannot_be_begun_leaves_nothing_behind(folder: Path, monk
         table.append(rows(2))
     with bs.Server(data_dir=folder) as server:
         assert server.table("t").to_arrow()["key"].to_pylist() == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("moved", [".", "lock"])
+def test_a_folder_that_another_server_may_use_is_not_written_to(folder: Path, tmp_path: Path, moved: str) -> None:
+    with bs.Server(data_dir=folder) as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        (folder / moved).rename(tmp_path / "elsewhere")
+        until(lambda: is_refused(table))
+        with bs.Server(data_dir=folder) as other:
+            assert [table.name for table in other.tables()] == ([] if moved == "." else ["t"])
+        assert table.size >= 1
