@@ -71,6 +71,7 @@ def assemble(
     resumption = Resumption(History(limits.retain_seconds, limits.retain_bytes), time.monotonic)
     durability: Durability | None = None
     is_durable: Callable[[Table], bool] = never
+    keeps: Callable[[Table], bool] = never
     if data_dir is not None:
         # imported only here: most of the modules behind them read and write files
         from barrage_server.server import durable_tables
@@ -78,7 +79,7 @@ def assemble(
 
         durability = Durability.of_folder(data_dir, graph, fsync, resumption.watch)
         resumption.recovered(durability.lineage, durability.identity, durability.id_of)
-        is_durable = durable_tables.is_durable
+        is_durable, keeps = durable_tables.is_durable, durability.keeps
     staging = StagingArea(limits.staging)
     streams = Streams(
         {
@@ -91,7 +92,15 @@ def assemble(
     )
     ends = StreamEnds(ledger, streams)
     _listen(graph, ends)
-    catalog = Catalog(graph, ends.dropped, ledger.pass_on, ends.replaced, columns=limits.columns, is_durable=is_durable)
+    catalog = Catalog(
+        graph,
+        ends.dropped,
+        ledger.pass_on,
+        ends.replaced,
+        columns=limits.columns,
+        is_durable=is_durable,
+        keeps=keeps,
+    )
     server_state = ServerState(
         catalog=catalog,
         staging=staging,

@@ -59,6 +59,7 @@ class Catalog:
         replaced: called with the former table after its exchange.
         columns: most columns of a table made here, counting the fields within their types.
         is_durable: whether a new table is kept in the data directory.
+        keeps: whether the data directory has a table.
 
     """
 
@@ -71,6 +72,7 @@ class Catalog:
         *,
         columns: int = 10_000,
         is_durable: Callable[[Table], bool] = never,
+        keeps: Callable[[Table], bool] = never,
     ) -> None:
         self._graph = graph
         self._columns = columns
@@ -78,6 +80,7 @@ class Catalog:
         self._exchanged = exchanged
         self._replaced = replaced
         self._is_durable = is_durable
+        self._keeps = keeps
         self._lock = threading.Lock()
         self._tables: dict[str, Table] = {}
         self._uses = NameUses(self._lock, self._tables.__contains__)
@@ -136,7 +139,7 @@ class Catalog:
             spec: the kind of table, and the parameters of that kind.
 
         Raises:
-            AlreadyExistsError: a table of that name exists and differs.
+            AlreadyExistsError: a table of that name exists and differs, or is to be durable and is not.
             UnavailableError: the graph is closed.
             InvalidRequestError: the name or the schema is impossible, or the schema lacks a key column.
             LimitError: the schema has too many columns.
@@ -145,7 +148,7 @@ class Catalog:
         self._graph.check_open(text(name, "A table's name"), _NOT_MADE)
         there = self._tables.get(name)
         if there is not None:
-            _check_same(there, own_schema(schema), spec)
+            self._check_there(there, schema, spec)
             return there, False
         with self.making([name]):
             there = self._tables.get(name)
@@ -153,7 +156,7 @@ class Catalog:
                 table = self.make(name, schema, spec)
                 self._graph.note_now(self.serve(table, spec))
                 return table, True
-        _check_same(there, own_schema(schema), spec)
+        self._check_there(there, schema, spec)
         return there, False
 
     def schema_of_new(self, schema: pa.Schema) -> pa.Schema:
@@ -402,6 +405,15 @@ class Catalog:
 
     def _is_kept(self, table: Table, spec: TableSpec) -> bool:
         return spec.durable is not False and self._is_durable(table)
+
+    def _check_there(self, there: Table, schema: pa.Schema, spec: TableSpec) -> None:
+        """Raise AlreadyExistsError unless the table ``there`` is what was asked for."""
+        _check_same(there, own_schema(schema), spec)
+        if spec.durable and not self._keeps(there):
+            raise AlreadyExistsError(
+                f"Table '{there.name}' exists in memory only, and cannot become durable. Drop it first, or use another "
+                f"name."
+            )
 
     def _check_new(self, name: str, table: Table, *, reserved: bool) -> None:
         """Raise AlreadyExistsError if the name is in use. To be called with the lock."""

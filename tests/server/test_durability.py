@@ -194,6 +194,17 @@ def test_each_kind_of_table_can_be_in_memory_only(folder: Path) -> None:
     assert kept == ["append None", "keyed None", "replaced None", "ring None"]
 
 
+def test_a_table_in_memory_is_not_taken_for_a_durable_one(folder: Path) -> None:
+    with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
+        server.append_table("memory", SCHEMA, durable=False)
+        server.append_table("kept", SCHEMA)
+        for maker in (server, client):
+            maker.create_table("kept", SCHEMA, durable=True)
+            maker.create_table("memory", SCHEMA)
+            with pytest.raises(AlreadyExistsError, match="exists in memory only"):
+                maker.create_table("memory", SCHEMA, durable=True)
+
+
 def test_a_table_that_failed_in_a_cycle_comes_back_as_it_was_before(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
