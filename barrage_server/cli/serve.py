@@ -56,8 +56,14 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     choose_allocators()
     collect_new_objects_only()
     end_within(settings.stop_seconds)
+    present = settings
+
+    def reload(server: bs.Server) -> None:
+        nonlocal present
+        present = reload_access(server, present, config, flags)
+
     with suppress(Terminated):  # SIGTERM is the regular end of a server
-        _serve(settings, lambda server: reload_access(server, config, flags))
+        _serve(settings, reload)
 
 
 def _begin_log(settings: ServeSettings) -> None:
@@ -204,18 +210,33 @@ def page_link(server: bs.Server, settings: ServeSettings) -> str | None:
     return f"{uri}/#token={quote(tokens[0], safe='')}"
 
 
-def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, Any]) -> None:
-    """Read credentials, roles and certificates again; an error changes nothing."""
+def reload_access(
+    server: bs.Server, before: ServeSettings, config: Path | None, flags: Mapping[str, Any]
+) -> ServeSettings:
+    """Read credentials, roles and certificates again; an error changes nothing.
+
+    Returns:
+        The settings in force: those read now, or ``before``.
+    """
     try:
         settings = load_settings(config, flags)
+        accepted, roles = settings.authenticators(), settings.access_roles()
+        for what, gone in (
+            ("credentials", before.names_credentials and not accepted),
+            ("roles", before.roles and not roles),
+        ):
+            if gone:
+                raise UsageError(f"The settings have no {what} any more. To serve without {what}, start the server anew.")
         server.reload(
-            token=settings.authenticators() or None,
-            roles=settings.access_roles(),
+            token=accepted or None,
+            roles=roles,
             default_roles=settings.default_roles,
             tls=settings.tls_identity(),
         )
     except (UsageError, BarrageError) as error:
         logger.error("credentials, roles and certificates stay as they were: %s", error)
+        return before
+    return settings
 
 
 def _closing(

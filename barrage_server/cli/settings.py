@@ -287,6 +287,12 @@ class ServeSettings(BaseSettings):
         every = (*(() if self.token is None else (self.token,)), *self.tokens)
         return [token.get_secret_value() for token in every]
 
+    @property
+    def names_credentials(self) -> bool:
+        """Whether callers need credentials, apart from a certificate."""
+        files = (self.token_file, self.credentials, self.web_tokens)
+        return bool(self._named_tokens()) or any(one is not None for one in files)
+
     def authenticators(self) -> list[AnyToken]:
         """All authenticators. An empty list accepts every caller.
 

@@ -336,12 +336,20 @@ def test_credentials_and_roles_are_read_again_on_sighup(program: Program, tmp_pa
             return None
 
     assert seen("first") == ["one"]
-    config.write_text("nonsense = 1")
-    process.send_signal(signal.SIGHUP)
     assert process.stderr is not None
-    while "stay as they were" not in (line := process.stderr.readline()):
-        assert line, "the process ended"
-    assert seen("first") == ["one"]
+    whole = config.read_text()
+    for wrong in (
+        "nonsense = 1",
+        "nonsense = " + "9" * 5000,
+        f'token_file = "{token}"',  # no roles: everything would be allowed
+        whole.replace("token_file", "# token_file"),
+    ):
+        config.write_text(wrong)
+        process.send_signal(signal.SIGHUP)
+        while "stay as they were" not in (line := process.stderr.readline()):
+            assert line, "the process ended"
+            assert "replaced" not in line
+        assert seen("first") == ["one"]
     token.write_text("second")
     config.write_text(settings.format(token=token, tables="t*"))
     process.send_signal(signal.SIGHUP)
