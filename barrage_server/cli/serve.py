@@ -226,7 +226,7 @@ def reload_access(
             ("roles", before.roles and not roles),
         ):
             if gone:
-                raise UsageError(f"The settings have no {what} any more. To serve without {what}, start the server anew.")
+                raise UsageError(f"The settings have no {what} any more. To serve without {what}, restart the server.")
         server.reload(
             token=accepted or None,
             roles=roles,

@@ -172,7 +172,12 @@ class Where(Operator):
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.bool_), *parts])
 
     def changed_flags(self, change: Change, rows: RowSet) -> tuple[Flags, Flags]:
-        """Whether each of some rows that stay, at most 1,024, was in before ``change``, and is in after it."""
+        """Whether each row was in before ``change``, and is in after it.
+
+        Args:
+            change: the change.
+            rows: at most 1,024 rows that are there before and after it, under the same keys.
+        """
         return self.rows.contains(rows.keys()), self.flags(change.after, rows)
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:

@@ -1,4 +1,4 @@
-"""Tests: comparisons of columns with constants, made once for all formulas of a table.
+"""Comparisons of columns with constants, made at once for all formulas.
 
 A thousand filters of one table often differ in a constant only: ``Symbol == `A```, ``Symbol == `B``` and so on. The
 values of a few changed rows are compared with the constants of all of them at once.
@@ -114,7 +114,7 @@ class ColumnTests:
 
 
 class SharedTest:
-    """A test of a column of a table, made together with others of that column and operator."""
+    """A test that is made together with the others of its column and operator."""
 
     __slots__ = ("__weakref__", "_constant", "_group")
 

@@ -37,7 +37,7 @@ class Formula:
         arrays: the columns that it reads by position.
         is_pure: whether equal inputs give equal results: ``False`` with ``now()`` or random numbers.
         calls_users: whether it calls functions of users, which may raise.
-        test: what it is, if it is a condition that compares a column with a constant and nothing else.
+        test: the comparison of a column with a constant that it is, if it is a condition and nothing else.
 
     """
 

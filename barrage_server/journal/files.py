@@ -262,9 +262,12 @@ class DirectoryLock:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the locked file still has its name: otherwise another process may lock and use the folder."""
+        """Whether the locked file still has its name.
+
+        Without it, another process may lock and use the folder.
+        """
         try:
-            return os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # it may be there

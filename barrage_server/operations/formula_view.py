@@ -73,7 +73,7 @@ class RowCondition(Computation, Protocol):
 
     @property
     def test(self) -> ColumnTest | None:
-        """What the condition is, if it compares a column with a constant and nothing else."""
+        """The comparison of a column with a constant that it is, if it is one."""
 
     def flags(
         self,

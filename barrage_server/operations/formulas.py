@@ -186,7 +186,7 @@ def condition_of(table: Table, condition: str | Condition) -> RowCondition:
 
 
 def _tests(table: Table, conditions: Sequence[RowCondition]) -> Sequence[SharedTest]:
-    """What the conditions are, if each of them compares a column with a constant; otherwise nothing."""
+    """The comparisons with constants that all of the conditions are, or none."""
     tests = [each.test for each in conditions]
     known = [(table.column_numbers([test.column])[0], test) for test in tests if test is not None]
     return table.column_tests.share(known) if len(known) == len(tests) else ()

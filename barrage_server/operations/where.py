@@ -67,7 +67,7 @@ class FilteredRows(Where):
         return self._with_history(super().follow(changes, inputs), inputs[0])
 
     def changed_flags(self, change: Change, rows: RowSet) -> tuple[Flags, Flags]:
-        """See :meth:`Where.changed_flags`. Many filters of one table test the rows together."""
+        """Whether each row was in, and is in; many filters of a table test together."""
         if not any(test.sharers >= _MANY for test in self._tests):
             return super().changed_flags(change, rows)
         before, after = (self._tested(version, rows) for version in (change.before, change.after))

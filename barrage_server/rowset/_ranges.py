@@ -125,7 +125,10 @@ def symmetric_difference(a: RangeList, b: RangeList) -> RangeList:
 
 
 def _edges(ranges: RangeList) -> npt.NDArray[np.uint64]:
-    """Return where ranges begin, and where the gaps after them begin, in order; MAX_KEY + 1 is 2**63 as uint64."""
+    """Return where ranges and the gaps after them begin, in order.
+
+    MAX_KEY + 1 is 2**63 as uint64.
+    """
     edges = np.empty(2 * ranges[0].size, np.uint64)
     edges[::2] = ranges[0].view(np.uint64)
     np.add(ranges[1].view(np.uint64), np.uint64(1), out=edges[1::2])

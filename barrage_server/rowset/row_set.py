@@ -320,9 +320,12 @@ class RowSet:
         return self._result(_combine.symmetric_difference(self._held, other._held), other)
 
     def toggled(self, keys: Keys) -> RowSet:
-        """Return the keys in one of this set and ``keys``: int64, from 0, strictly increasing, unchecked.
+        """Return the keys in either this set or ``keys``, and not in both.
 
         For few keys it costs less than ``^`` with a set of them.
+
+        Args:
+            keys: int64, from 0, strictly increasing; unchecked.
         """
         held = _combine.toggled(self._held, keys)
         return self if held is self._held else RowSet._of(held)

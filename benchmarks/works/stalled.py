@@ -55,7 +55,7 @@ def _measure(bench: Bench, work: str, kind: str, rows: int, name: str, front: st
                     stack.enter_context(system.subscribed("t", _INTERVAL_MS))
                     time.sleep(_BATCH_MS / 1000)  # each at another point of the history
                 time.sleep(bench.sizes.settle)
-                during = _p99(bench, receiver, began)
+                during = _p99(receiver, began)
                 after = _late(bench, receiver)
                 held.append((system.resident_bytes() - resident) / MIB)
         alone.append(1000 * before)
@@ -77,10 +77,10 @@ def _late(bench: Bench, receiver: Receiver) -> float:
     time.sleep(bench.sizes.settle)
     begin = time.time()
     time.sleep(bench.sizes.measure)
-    return _p99(bench, receiver, begin)
+    return _p99(receiver, begin)
 
 
-def _p99(bench: Bench, receiver: Receiver, begin: float) -> float:
+def _p99(receiver: Receiver, begin: float) -> float:
     """The 99th percentile of the ages of rows received since ``begin``, in seconds."""
     end = time.time()
     ages = receiver.between(begin, end).ages

@@ -22,6 +22,7 @@ class Fake:
     """
 
     calls_users = False
+    test = None
 
     def __init__(
         self,

@@ -207,14 +207,15 @@ def test_a_single_write_that_may_still_repeat_its_commit_is_never_evicted() -> N
 
 def test_a_commit_at_a_clock_that_is_set_back_keeps_no_others() -> None:
     ledger = Ledger(capacity=2, single_capacity=2)
-    for first, second, third, seconds in (("a", "b", "c", 30 * DAY), (*map(single_write_publisher, "abc"), 3600)):
+    for names, seconds in (("a", "b", "c"), 30 * DAY), (tuple(map(single_write_publisher, "abc")), 3600):
+        first, second, third = names
         admit(ledger, first, 3650 * DAY)
         admit(ledger, second, 0)
         with pytest.raises(LimitError):
             admit(ledger, third, 1)
         assert ledger.last(first, "t") == 0  # it may still be repeated
         admit(ledger, third, seconds + 1)
-        assert [ledger.last(name, "t") for name in (first, second, third)] == [None, None, 0]
+        assert [ledger.last(name, "t") for name in names] == [None, None, 0]
 
 
 def test_the_earlier_epochs_of_a_publisher_are_bounded_and_go_with_it() -> None:
