@@ -104,8 +104,11 @@ class SubscriptionStream:
             except StopIteration:
                 raise UnavailableError(f"{self._address} ended the stream.") from None
             except (flight.FlightError, pa.ArrowException, OSError) as error:
+                raise self._reason(typed_error(error, self._address)) from None
+            try:
+                message = completed(chunk, reader)
+            except AuthenticationError as error:
                 raise self._reason(error) from None
-            message = completed(chunk, reader)
             if message is not None:
                 yield message
 
@@ -125,8 +128,7 @@ class SubscriptionStream:
         self.cancel()
         release(self._writer)
 
-    def _reason(self, error: BaseException) -> BarrageError:
-        found = typed_error(error, self._address)
+    def _reason(self, found: BarrageError) -> BarrageError:
         refused = isinstance(found, AuthenticationError) and self._channel.refused(self._shown)
         if refused or self.session < self._channel.login.sessions_lost:
             return UnavailableError(f"The session at {self._address} has ended: {found}")

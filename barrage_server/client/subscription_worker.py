@@ -24,7 +24,7 @@ from barrage_server.client.status import Status, UserCallbacks
 from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.update import Update, together
 from barrage_server.client.view import View, tell_left_out, unreadable
-from barrage_server.errors import BarrageError, InternalError, UnavailableError, UnknownTableError
+from barrage_server.errors import AuthenticationError, BarrageError, InternalError, UnavailableError, UnknownTableError
 from barrage_server.flight.retry import RetryPolicy
 from barrage_server.process import Ending, end_with_process, is_ending, start_thread, wake_at_end
 from barrage_server.rowset import RowSet
@@ -222,7 +222,9 @@ class SubscriptionWorker:
         status = self.status
         is_back = status.state is LiveState.RECONNECTING and status.messages == seen
         missing = isinstance(error, UnknownTableError) and is_back
-        return missing or is_passing(error)
+        # Credentials that were accepted may be so again: their entry at the server has changed, in roles or expiry.
+        refused = isinstance(error, AuthenticationError) and status.messages > seen
+        return missing or refused or is_passing(error)
 
     def _pause(self, delays: Iterator[float], lost_at: float, error: BarrageError) -> None:
         delay = next(delays, None)

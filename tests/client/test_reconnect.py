@@ -6,9 +6,11 @@ import queue
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from argon2 import PasswordHasher
 
 import barrage_server as bs
 from barrage_server.rowset import RowSet
@@ -172,3 +174,32 @@ def test_the_token_is_sent_and_its_lack_is_told() -> None:
                 bs.connect(server.uri, token=token)
         with bs.connect(server.uri, token="secret") as client, client.subscribe("t") as live:
             assert live.size == 0
+
+
+@pytest.mark.parametrize("front", ["pyarrow", "grpc"])
+@pytest.mark.parametrize("way", ["token", "password"])
+def test_a_changed_entry_of_valid_credentials_ends_no_live_table(tmp_path: Path, front: str, way: str) -> None:
+    path = tmp_path / "credentials.toml"
+    entry = "[[tokens]]\ntoken = 'right'\n"
+    if way == "password":
+        entry = f"[[users]]\npassword = '{PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash('right')}'\n"
+    path.write_text(f"{entry}name = 'ann'\n")
+    with bs.Server(port=0, front=front, token=bs.CredentialFile(path)) as server:
+        table = server.append_table("t", SCHEMA)
+        if way == "password":
+            client = bs.connect(server.uri, retry=QUICK, user="ann", password="right")
+        else:
+            client = bs.connect(server.uri, retry=QUICK, token="right")
+        with client, client.subscribe("t") as live:
+            states: queue.Queue[bs.LiveState] = queue.Queue()
+            live.on_state(states.put)
+            path.write_text(f"{entry}name = 'ann'\nexpires = 2100-01-01T00:00:00Z\n")
+            assert states.get(timeout=20) is bs.LiveState.RECONNECTING
+            assert states.get(timeout=20) is bs.LiveState.LIVE
+            table.append({"key": [1], "text": ["a"]})
+            live.wait_until(lambda live: live.size == 1, timeout=20)
+            path.write_text("[[tokens]]\nname = 'bob'\ntoken = 'other'\n")
+            assert states.get(timeout=20) is bs.LiveState.RECONNECTING
+            assert states.get(timeout=20) is bs.LiveState.FAILED
+            with pytest.raises(bs.AuthenticationError):
+                live.wait_until(lambda live: live.size == 2, timeout=20)
