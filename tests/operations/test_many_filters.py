@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from barrage_server.engine import KeyedTable, Table, UpdateGraph
@@ -118,3 +119,22 @@ def test_a_dropped_filter_leaves_the_others_as_they_are() -> None:
     present = [float(key) for key in range(100) if key not in (1, 2, 3)] + [99.5, 5.5, 98.5]
     for number, table in zip([*range(10), 5, 6, 98], filters, strict=True):
         assert values_of(table) == sorted(value for value in present if value >= number)
+
+
+def test_functions_of_users_are_not_called_for_former_values() -> None:
+    source = keyed(UpdateGraph())
+    asked: list[float] = []
+
+    def plus_one(values: pa.Array) -> pa.Array:
+        asked.extend(values.to_pylist())
+        return pc.add(values, 1.0)
+
+    source.graph.functions.register("plus_one", plus_one, returns=pa.float64())
+    view = source.update_view("y = plus_one(x)")
+    filters = [view.where(f"y > {limit}") for limit in range(20)]
+    asked.clear()
+    source.upsert(rows([5, 7], [50.0, 0.5]))
+    assert sorted(asked) == [0.5, 50.0]
+    present = [float(key) for key in range(100) if key not in (5, 7)] + [50.0, 0.5]
+    for limit, table in enumerate(filters):
+        assert values_of(table) == sorted(value for value in present if value + 1 > limit)
