@@ -80,7 +80,9 @@ def test_of(
         if isinstance(value, pa.Scalar) and value.is_valid and operator in ("==", "!="):
             return ColumnTest(column, kind, operator, compared, value.as_py())
         return None
-    if compared is None or compared.dtype is None or not isinstance(value, Cells) or value.valid is not None:
+    if compared is None or kind.dtype is None or compared.dtype is None:
+        return None
+    if not isinstance(value, Cells) or value.valid is not None:
         return None
     to_compared = cast(value_kind, compared)
     if to_compared is None or cast(kind, compared) is None or value.values.ndim:

@@ -138,3 +138,54 @@ def test_functions_of_users_are_not_called_for_former_values() -> None:
     present = [float(key) for key in range(100) if key not in (5, 7)] + [50.0, 0.5]
     for limit, table in enumerate(filters):
         assert values_of(table) == sorted(value for value in present if value + 1 > limit)
+
+
+NUMBERS = [f"x > {number}" for number in range(9)]
+TIMES = [f"x > '2024-01-0{day}T00:00:00Z'" for day in range(1, 10)]
+DAYS = [f"x <= '2024-01-0{day}'" for day in range(1, 10)]
+TEXTS = [f"x == `{text}`" for text in "0123456789"]
+SPANS = [f"x >= 'PT{seconds}S'" for seconds in range(9)]
+HOURS = [f"x < '0{hour}:00:00'" for hour in range(9)]
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("data_type", "formulas", "step"),
+    [
+        *((data_type, NUMBERS, 1) for data_type in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
+        *((data_type, NUMBERS, 1) for data_type in (pa.uint8(), pa.uint32(), pa.uint64())),
+        *((data_type, NUMBERS, 1) for data_type in (pa.float16(), pa.float32(), pa.float64())),
+        *((data_type, NUMBERS, 1) for data_type in (pa.decimal128(21, 2), pa.decimal256(40, 3))),
+        *((pa.timestamp(unit, "UTC"), TIMES, DAY * scale) for unit, scale in (("s", 1), ("ms", 10**3), ("ns", 10**9))),
+        (pa.date32(), DAYS, 1),
+        (pa.time64("us"), HOURS, 3600 * 10**6),
+        (pa.duration("ms"), SPANS, 1000),
+        *((data_type, TEXTS, 1) for data_type in (pa.string(), pa.large_string())),
+    ],
+    ids=lambda value: str(value) if isinstance(value, pa.DataType) else "",
+)
+def test_columns_of_every_type(data_type: pa.DataType, formulas: list[str], step: int) -> None:
+    """A filter of many has the rows of one that is alone, whose table has no others."""
+    schema = pa.schema([("id", pa.int64()), ("x", data_type)])
+    start = 1_704_067_200 * step // DAY if pa.types.is_timestamp(data_type) else 19_723 * pa.types.is_date(data_type)
+
+    def batch(ids: list[int], numbers: list[int]) -> pa.RecordBatch:
+        given = pa.array([start + number * step for number in numbers], pa.int64())
+        is_counted = pa.types.is_date32(data_type) or pa.types.is_float16(data_type)
+        values = (
+            given.cast(pa.int32() if pa.types.is_date32(data_type) else pa.float64()) if is_counted else given
+        ).cast(data_type)
+        return pa.record_batch([pa.array(ids, pa.int64()), values], schema=schema)
+
+    many = KeyedTable(UpdateGraph(), "t", schema, ["id"])
+    alone = [KeyedTable(UpdateGraph(), "t", schema, ["id"]) for _ in formulas]
+    for table in (many, *alone):
+        table.upsert(batch(list(range(8)), list(range(8))))
+    pairs = [(Watch(many.where(formula)), table.where(formula)) for formula, table in zip(formulas, alone, strict=True)]
+    for ids, numbers in (([0, 3, 5], [5, 0, 7]), ([3, 7], [6, 1]), ([0, 1, 2], [1, 0, 8])):
+        for table in (many, *alone):
+            table.upsert(batch(ids, numbers))
+        for watch, lone in pairs:
+            watch.check_problems()
+            assert watch.table.failure is None
+            assert cells_of(plain_rows(watch.table)) == cells_of(plain_rows(lone))
