@@ -168,6 +168,15 @@ class _Parser:
         except ValueError:
             raise self.error() from None
 
+    def size(self) -> int:
+        """A number in brackets."""
+        self.take("[")
+        size = self.number()
+        self.take("]")
+        if size < 0:  # which Arrow takes for no fixed size
+            raise self.error()
+        return size
+
     def type(self) -> pa.DataType:
         name = self.take()
         if not self.tokens and name.lower() in _ELSEWHERE:
@@ -183,10 +192,7 @@ class _Parser:
                     self.take("<")
                     field = self.field()
                     self.take(">")
-                    self.take("[")
-                    size = self.number()
-                    self.take("]")
-                    return pa.list_(field, size)
+                    return pa.list_(field, self.size())
                 case "struct":
                     return pa.struct(self.fields())
                 case "map":
@@ -207,14 +213,11 @@ class _Parser:
                     make = getattr(pa, "decimal128" if name == "decimal" else name)
                     return make(precision, scale)
                 case "fixed_size_binary":
-                    self.take("[")
-                    width = self.number()
-                    self.take("]")
-                    return pa.binary(width)
+                    return pa.binary(self.size())
             if name in _UNITS and self.peek() == "[":
                 return self.with_unit(name)
             return pa.type_for_alias(_ALIASES.get(name, name))
-        except (ValueError, pa.ArrowException, AttributeError):
+        except (ValueError, OverflowError, pa.ArrowException, AttributeError):
             raise self.error(name) from None
 
     def with_unit(self, name: str) -> pa.DataType:

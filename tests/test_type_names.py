@@ -82,6 +82,11 @@ def test_shorter_spellings_are_understood(text: str, kind: pa.DataType) -> None:
         "int64;",
         "timestamp[parsecs]",
         "decimal128(99, 2)",
+        "decimal128(99999999999999999999, 2)",
+        "fixed_size_binary[999999999999]",
+        "fixed_size_binary[-1]",
+        "fixed_size_list<int8>[999999999999]",
+        "fixed_size_list<int8>[-1]",
         "[]",
     ],
 )

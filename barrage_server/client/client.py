@@ -64,6 +64,7 @@ from barrage_server.wire.target import check_target
 __all__ = ["DEFAULT_TIMEOUT", "Client"]
 
 DEFAULT_TIMEOUT: Final = 30.0
+_MOST_NANOSECONDS: Final = (1 << 62) - 1
 _PUBLISHING: Final = "staging and committing rows"
 
 
@@ -180,7 +181,12 @@ class Client:
         every, start = duration_nanoseconds(period), moment_nanoseconds(start_time, "start_time")
         for value, what in ((every, "period"), (0 if start is None else start, "start_time")):
             if isinstance(value, bool) or not isinstance(value, int | str):
-                raise InvalidRequestError(f"{what} must be a number of nanoseconds or a text, not {shown(value)}.")
+                raise InvalidRequestError(
+                    f"{what} must be a number of nanoseconds, a text, or a value of Python, pandas or numpy, not "
+                    f"{shown(value)}."
+                )
+            if isinstance(value, int):
+                integer(value, what, least=-_MOST_NANOSECONDS, most=_MOST_NANOSECONDS)
         flag(blink_table, "blink_table")
         return planned(self._session, TimeTable(every, start, blink_table))
 

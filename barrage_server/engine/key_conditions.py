@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
@@ -37,16 +38,13 @@ def _equal(name: str, value: pa.Scalar) -> Filter:
     column, kind = Column(name), value.type
     if not value.is_valid:
         return IsNull(column)
-    if pat.is_timestamp(kind):
-        return Compare(Comparison.EQUAL, column, Instant(value.cast(_INSTANT).value))
-    if pat.is_date(kind) or pat.is_time(kind) or pat.is_duration(kind):
-        same: Expression = col(name) == value.as_py()
-        return same
+    if pat.is_temporal(kind):
+        try:
+            return _equal_time(name, value)
+        except (pa.ArrowInvalid, OverflowError, ValueError):
+            raise _uncompared(name, f"a value of the type {kind} that no literal has") from None
     if not any(is_compared(kind) for is_compared in _COMPARED):
-        raise UnsupportedOperationError(
-            f"The key column '{name}' has the type {kind}, of which a server cannot be asked for one value. Use "
-            f"where_in with a table of the key."
-        )
+        raise _uncompared(name, f"the type {kind}")
     given = value.as_py()
     if isinstance(given, float) and math.isnan(given):
         return IsNan(column)
@@ -55,3 +53,30 @@ def _equal(name: str, value: pa.Scalar) -> Filter:
     if given == -math.inf:  # null is lower
         return All((Compare(Comparison.LESS, column, -sys.float_info.max), Not(IsNull(column))))
     return Compare(Comparison.EQUAL, column, given)
+
+
+def _equal_time(name: str, value: pa.Scalar) -> Filter:
+    """The condition that a column equals a time of any kind.
+
+    Raises:
+        pa.ArrowInvalid, OverflowError, ValueError: no literal has this value.
+    """
+    kind = value.type
+    if pat.is_timestamp(kind):
+        return Compare(Comparison.EQUAL, Column(name), Instant(value.cast(_INSTANT).value))
+    same: Expression
+    if pat.is_duration(kind):
+        same = col(name) == np.timedelta64(value.cast(pa.duration("ns")).value, "ns")
+    elif pat.is_time(kind):
+        seconds, nanoseconds = divmod(value.cast(pa.time64("ns")).value, 1_000_000_000)
+        hours, minutes = divmod(seconds // 60, 60)
+        return f"{col(name).text} == '{hours:02}:{minutes:02}:{seconds % 60:02}.{nanoseconds:09}'"
+    else:
+        same = col(name) == value.as_py()
+    return same
+
+
+def _uncompared(name: str, what: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"The key column '{name}' has {what}, of which a server cannot be asked. Use where_in with a table of the key."
+    )

@@ -74,7 +74,10 @@ KEYS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.timestamp("ms", "Asia/Tokyo"), [datetime(2024, 1, 1, tzinfo=UTC), datetime(1969, 1, 1, tzinfo=UTC)]),
     (pa.date32(), [date(2024, 1, 1), date(1969, 12, 31)]),
     (pa.time64("us"), [time(1, 2, 3), time(0, 0)]),
+    (pa.time32("s"), [time(23, 59, 59), time(0, 0)]),
+    (pa.time64("ns"), [time(1, 2, 3), time(0, 0)]),
     (pa.duration("ms"), [timedelta(seconds=3), timedelta(milliseconds=-5)]),
+    (pa.duration("ns"), [timedelta(seconds=3), timedelta(microseconds=-5)]),
 ]
 
 
@@ -90,6 +93,25 @@ def test_keys_of_each_type(server: bs.Server, client: bs.Client, kind: pa.DataTy
     for number, value in enumerate(values):
         constituent = parted.get_constituent(value)
         assert constituent is not None and constituent.to_arrow()["n"].to_pylist() == found[number]
+
+
+@pytest.mark.parametrize("kind", [pa.time64("ns"), pa.duration("ns"), pa.timestamp("ns", "UTC")])
+def test_keys_that_differ_by_a_nanosecond(server: bs.Server, client: bs.Client, kind: pa.DataType) -> None:
+    """Python's own times have microseconds."""
+    table = server.append_table("t", pa.schema([("k", kind), ("n", pa.int64())]))
+    table.append({"k": pa.array([0, 1, 1_000, 86_399_999_999_999], pa.int64()).cast(kind), "n": [0, 1, 2, 3]})
+    found = client.table("t").partition_by("k").constituents
+    assert [each.to_arrow()["n"].to_pylist() for each in found] == [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pa.date32(), 10_000_000), (pa.timestamp("s"), 10**12), (pa.duration("s"), 10**12)], ids=str
+)
+def test_keys_that_no_literal_has_are_told(server: bs.Server, client: bs.Client, kind: pa.DataType, value: int) -> None:
+    numbers = pa.array([value], pa.int32() if pa.types.is_date(kind) else pa.int64())
+    server.append_table("t", pa.schema([("k", kind)])).append({"k": numbers.cast(kind)})
+    with pytest.raises(bs.UnsupportedOperationError, match=r"'k' has a value of the type .* Use where_in"):
+        assert client.table("t").partition_by("k").constituents
 
 
 def test_transformed_constituents(client: bs.Client, trades: AppendTable) -> None:

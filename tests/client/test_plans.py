@@ -223,6 +223,10 @@ def test_tables_of_nothing_and_of_time(client: bs.Client) -> None:
     assert client.time_table(day, start).to_arrow(viewport=range(1))["Timestamp"].to_pylist() == [start]
     with pytest.raises(bs.InvalidRequestError, match="start_time must have a zone"):
         client.time_table(day, start.replace(tzinfo=None))
+    with pytest.raises(bs.InvalidRequestError, match="period must be at most 4611686018427387903"):
+        client.time_table(timedelta.max)
+    with pytest.raises(bs.InvalidRequestError, match="start_time must be at least -4611686018427387903"):
+        client.time_table(day, datetime(1, 1, 1, tzinfo=UTC))
     with pytest.raises(bs.InvalidRequestError, match="period"):
         assert client.time_table("nonsense").size
     with pytest.raises(bs.BarrageError):

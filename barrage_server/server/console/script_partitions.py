@@ -44,6 +44,7 @@ class ScriptPartitionedTable:
     ) -> None:
         self._whole = table
         self.key_columns = list(names(by, "by", single=True))
+        table.table.column_numbers(self.key_columns)  # which must be there, under these names
         self._drop_keys = flag(drop_keys, "drop_keys")
         self._transforms = tuple(transforms)
         self._keys = table.select_distinct(self.key_columns)

@@ -131,6 +131,11 @@ def test_a_script_makes_a_table(client: tuple[Server, Scripting], name: str) -> 
         ("from deephaven import empty_table\nempty_table(1).await_update(-1)", "timeout"),
         ("from deephaven import nothing", "nothing"),
         ("from deephaven import empty_table\nempty_table(1).update('x = ii').partition_by('y')", "no column 'y'"),
+        (
+            "from deephaven import empty_table\nempty_table(1).update('x = ii').partition_by('y = x')",
+            "no column 'y = x'",
+        ),
+        ("from deephaven import new_table\nnew_table({'x': [1]}).partition_by(' x')", "no column ' x'"),
         ("from deephaven import new_table\nnew_table({'x': [1]}).partition_by('x', True)", "keep them"),
         ("from deephaven import new_table\nnew_table({'x': [1]}).partition_by('x').get_constituent('a')", "'x'"),
         (
