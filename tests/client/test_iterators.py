@@ -115,7 +115,7 @@ def test_threads_that_share_an_iterator_get_each_row_once(live: bs.LiveTable, ta
 def test_an_iterator_that_is_dropped_frees_its_place(live: bs.LiveTable) -> None:
     def places() -> int:
         gc.collect()
-        return sum(isinstance(entry, Cursor) for entry in gc.get_objects())
+        return sum(type(entry) is Cursor for entry in gc.get_objects())
 
     held = live.updates()
     before = places()
