@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import stat
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +27,7 @@ MOST_AHEAD: Final = 1 << 18
 _ZEROS: Final = bytes(MOST_AHEAD)
 _MOST_PARTS = 512  # of one system call
 _LOCK = "lock"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 
 
 class JournalFile(ABC):
@@ -179,61 +182,81 @@ class _OsFile(JournalFile):
 
 
 class OsDirectory(Directory):
-    """A folder of the operating system, created if it does not exist."""
+    """A folder of the operating system, created if it does not exist.
+
+    It stays this folder when it is moved: another folder at its former path is not touched.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._hold(os.open(path, _FOLDER))
+
+    def _hold(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
 
     def names(self) -> list[str]:
         """The names in it, sorted."""
-        return sorted(entry.name for entry in self.path.iterdir())
+        own = os.open(".", _FOLDER, dir_fd=self._descriptor)  # with a place of its own, beside other threads
+        try:
+            with os.scandir(own) as entries:
+                return sorted(entry.name for entry in entries)
+        finally:
+            os.close(own)
 
     def folder(self, name: str) -> OsDirectory:
         """The folder ``name`` in this one, created if it does not exist."""
-        return OsDirectory(self.path / name)
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=self._descriptor)
+        made = OsDirectory.__new__(OsDirectory)
+        made._hold(os.open(name, _FOLDER, dir_fd=self._descriptor))
+        return made
 
     def create(self, name: str) -> JournalFile:
         """A new file."""
-        return _OsFile(os.open(self.path / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        return _OsFile(os.open(name, flags, 0o600, dir_fd=self._descriptor))
 
     def open(self, name: str) -> JournalFile:
         """An existing file, to be written at its end."""
-        descriptor = os.open(self.path / name, os.O_WRONLY)
+        descriptor = os.open(name, os.O_WRONLY, dir_fd=self._descriptor)
         return _OsFile(descriptor, os.fstat(descriptor).st_size)
 
     def read(self, name: str) -> memoryview:
         """The content of a file, mapped."""
-        with (self.path / name).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+        descriptor = os.open(name, os.O_RDONLY, dir_fd=self._descriptor)
+        try:
+            size = os.fstat(descriptor).st_size
+            return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b"")
+        finally:
+            os.close(descriptor)
 
     def link(self, source: Directory, name: str) -> None:
         """Add a file of ``source`` to this folder, under the same name."""
         assert isinstance(source, OsDirectory)
-        os.link(source.path / name, self.path / name)
+        os.link(name, name, src_dir_fd=source._descriptor, dst_dir_fd=self._descriptor)
 
     def rename(self, before: str, after: str) -> None:
         """Rename a file or a folder."""
-        (self.path / before).rename(self.path / after)
+        os.rename(before, after, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with its files, if it exists."""
-        path = self.path / name
-        if path.is_dir() and not path.is_symlink():
-            for entry in path.iterdir():
-                entry.unlink()
-            path.rmdir()
+        try:
+            kind = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return
+        if stat.S_ISDIR(kind):
+            folder = self.folder(name)
+            for entry in folder.names():
+                os.unlink(entry, dir_fd=folder._descriptor)
+            os.rmdir(name, dir_fd=self._descriptor)
         else:
-            path.unlink(missing_ok=True)
+            os.unlink(name, dir_fd=self._descriptor)
 
     def sync(self) -> None:
         """Wait until the names in this folder survive a loss of power."""
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        os.fsync(self._descriptor)
 
     def lock(self) -> DirectoryLock:
         """Lock the folder for this process, until the lock is closed.
@@ -243,35 +266,47 @@ class OsDirectory(Directory):
         Raises:
             AlreadyExistsError: another process has it.
         """
-        return DirectoryLock(self.path / _LOCK)
+        return DirectoryLock(self, os.open(_LOCK, os.O_CREAT | os.O_RDWR, 0o600, dir_fd=self._descriptor))
+
+    def has(self, name: str, descriptor: int) -> bool:
+        """Whether the file ``name`` is the open one."""
+        try:
+            return os.path.samestat(os.stat(name, dir_fd=self._descriptor), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
+        except OSError:  # it may be there
+            return True
 
 
 class DirectoryLock:
-    """A file that this process has locked."""
+    """A lock file that this process has locked.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    Args:
+        directory: its folder.
+        descriptor: the open file, which the lock closes.
+
+    Raises:
+        AlreadyExistsError: another process has it.
+    """
+
+    def __init__(self, directory: OsDirectory, descriptor: int) -> None:
+        self._directory = directory
+        self._descriptor = descriptor
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._descriptor)
+            os.close(descriptor)
             raise AlreadyExistsError(
                 "Another server uses this data directory. Stop it, or give this one a directory of its own."
             ) from None
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the locked file still has its name.
+        """Whether the locked file is still the one of the folder.
 
         Without it, another process may lock and use the folder.
         """
-        try:
-            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError:  # it may be there
-            return True
+        return self._directory.has(_LOCK, self._descriptor)
 
     def close(self) -> None:
         """Release the lock."""

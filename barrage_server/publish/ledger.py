@@ -393,11 +393,12 @@ class Ledger:
     def _expire(self, now: float) -> None:
         for shelf in (self._lasting, self._single):
             self._forget_until(shelf, now - shelf.seconds, 0)
-            key = next(iter(shelf.entries), None)
-            if key is not None and shelf.entries[key].entry.when > now:
-                # The clock was set back. A commit of a far future would keep all later entries from being forgotten.
-                held = shelf.entries[key]
-                shelf.entries[key] = held._replace(entry=replace(held.entry, when=now))
+            oldest = next(iter(shelf.entries.values()), None)
+            if oldest is not None and oldest.entry.when > now:
+                # The clock was set back. Commits of the future would keep all later entries from being forgotten.
+                for key, held in shelf.entries.items():
+                    if held.entry.when > now:
+                        shelf.entries[key] = held._replace(entry=replace(held.entry, when=now))
 
     def _forget_until(self, shelf: _Shelf, when: float, size: int) -> None:
         """Forget the oldest entries, down to ``size``, but none after ``when``."""

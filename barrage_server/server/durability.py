@@ -396,7 +396,8 @@ class Durability(CycleLog):
                     return
             pause = 0.5
             if self._lock is not None and not self._lock.is_in_place:
-                self._fail(OSError(errno.ENOENT, "it was moved or removed, or its file 'lock' was"))
+                reason = "its file 'lock' was moved or removed, so that another server may use it"
+                self._fail(OSError(errno.ENOENT, reason))
                 return
             if not self.is_due:
                 continue

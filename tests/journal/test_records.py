@@ -242,7 +242,7 @@ def test_damage_is_told_from_a_torn_end_by_what_was_synced(tmp_path: Path) -> No
         directory = journal(tmp_path / str(syncs), syncs)
         (segment,) = segment_names(directory)
         assert numbers(directory) == list(range(11))
-        flip(directory.path / segment, 400)
+        flip(tmp_path / str(syncs) / segment, 400)
         if syncs:
             with pytest.raises(JournalError, match=segment) as caught:
                 numbers(directory)

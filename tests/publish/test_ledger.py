@@ -218,6 +218,18 @@ def test_a_commit_at_a_clock_that_is_set_back_keeps_no_others() -> None:
         assert [ledger.last(name, "t") for name in names] == [None, None, 0]
 
 
+def test_all_commits_at_a_clock_that_is_set_back_are_forgotten_in_time() -> None:
+    ledger = Ledger()
+    names = [f"publisher {number}" for number in range(5)]
+    for number, name in enumerate(names):
+        admit(ledger, name, (3650 + number) * DAY)
+    ledger.expire(0)
+    ledger.expire(29 * DAY)
+    assert [ledger.last(name, "t") for name in names] == [0] * 5
+    ledger.expire(31 * DAY)
+    assert [ledger.last(name, "t") for name in names] == [None] * 5
+
+
 def test_the_earlier_epochs_of_a_publisher_are_bounded_and_go_with_it() -> None:
     ledger = Ledger()
     for number in range(150):

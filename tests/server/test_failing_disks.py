@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import barrage_server as bs
-from barrage_server.errors import ReadOnlyError
+from barrage_server.errors import AlreadyExistsError, ReadOnlyError
 from barrage_server.journal.files import JournalFile, OsDirectory
 from tests.server.durable import SCHEMA, durability_of, rows
 from tests.waiting import until
@@ -51,11 +51,11 @@ class FailingDisk:
 
 
 def is_refused(table: bs.AppendTable) -> bool:
-    """Whether a row is refused because the folder of the table was moved."""
+    """Whether a row is refused because the folder of the table has lost its lock."""
     try:
         table.append(rows(2))
     except ReadOnlyError as error:
-        assert "was moved or removed" in str(error)
+        assert "its file 'lock' was moved or removed" in str(error)
         return True
     return False
 
@@ -193,13 +193,32 @@ def test_a_segment_that_cannot_be_begun_leaves_nothing_behind(folder: Path, monk
         assert server.table("t").to_arrow()["key"].to_pylist() == [1, 1, 1, 2]
 
 
-@pytest.mark.parametrize("moved", [".", "lock"])
-def test_a_folder_that_another_server_may_use_is_not_written_to(folder: Path, tmp_path: Path, moved: str) -> None:
+def test_a_folder_without_its_lock_is_not_written_to(folder: Path, tmp_path: Path) -> None:
     with bs.Server(data_dir=folder) as server:
         table = server.append_table("t", SCHEMA)
         table.append(rows(1))
-        (folder / moved).rename(tmp_path / "elsewhere")
+        (folder / "lock").rename(tmp_path / "elsewhere")
         until(lambda: is_refused(table))
         with bs.Server(data_dir=folder) as other:
-            assert [table.name for table in other.tables()] == ([] if moved == "." else ["t"])
+            assert [table.name for table in other.tables()] == ["t"]
         assert table.size >= 1
+
+
+def test_a_moved_folder_stays_that_of_its_server(folder: Path, tmp_path: Path) -> None:
+    """Another server at the former path has a folder of its own, which checkpoints of the first one leave alone."""
+    moved = tmp_path / "moved"
+    with bs.Server(data_dir=folder) as server:
+        one = server.append_table("one", SCHEMA)
+        one.append(rows(1))
+        folder.rename(moved)
+        with bs.Server(data_dir=folder) as other:
+            two = other.append_table("two", SCHEMA)
+            two.append(rows(2))
+            for writer, table in ((server, one), (other, two), (server, one)):
+                durability_of(writer).save()
+                table.append(rows(3))
+            with pytest.raises(AlreadyExistsError, match="Another server uses this data directory"):
+                bs.Server(data_dir=moved)
+    for path, name, keys in ((moved, "one", [1, 3, 3]), (folder, "two", [2, 3])):
+        with bs.Server(data_dir=path) as again:
+            assert again.table(name).to_arrow()["key"].to_pylist() == keys
