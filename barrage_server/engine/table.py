@@ -26,7 +26,7 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.engine.weak_list import WeakList
 from barrage_server.errors import InvalidRequestError, TableFailedError, UnavailableError, UnknownColumnError
-from barrage_server.formula.column_tests import ColumnTests
+from barrage_server.formula.constant_comparisons import ConstantComparisons
 from barrage_server.plan.derivation import derive
 from barrage_server.plan.operable import Operable
 from barrage_server.plan.operation import Operation
@@ -86,7 +86,7 @@ class Table(Operable["Table"]):
         self._traits = traits or TableTraits()
         self._listeners = Callbacks[TableListener]()
         self.children: WeakList[DerivedTable] = WeakList()  # that the graph has attached
-        self.column_tests = ColumnTests()  # which the filters of this table share
+        self.constant_comparisons = ConstantComparisons()  # that the filters of this table share
         self._failure: BaseException | None = None
         self.failure_id = ""
         """The id of the log record about :attr:`failure`."""

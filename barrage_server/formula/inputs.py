@@ -25,7 +25,7 @@ class SharedValues:
         read: returns the values of a column, by its number.
 
     Attributes:
-        answers: what :mod:`~barrage_server.formula.column_tests` has found about these rows.
+        answers: what :mod:`~barrage_server.formula.constant_comparisons` has found about these rows.
 
     """
 

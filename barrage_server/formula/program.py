@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.formula.builder import build
-from barrage_server.formula.column_tests import ColumnTest, test_of
 from barrage_server.formula.comparison import holds
+from barrage_server.formula.constant_comparisons import ConstantComparison, constant_comparison
 from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
 from barrage_server.formula.parser import parse
@@ -37,7 +37,7 @@ class Formula:
         arrays: the columns that it reads by position.
         is_pure: whether equal inputs give equal results: ``False`` with ``now()`` or random numbers.
         calls_users: whether it calls functions of users, which may raise.
-        test: the comparison of a column with a constant that it is, if it is a condition and nothing else.
+        comparison: the comparison of a column with a constant that it is, if it is a condition and nothing else.
 
     """
 
@@ -52,9 +52,9 @@ class Formula:
         "calls_users",
         "column",
         "columns",
+        "comparison",
         "is_pure",
         "positions",
-        "test",
         "text",
         "type",
     )
@@ -71,7 +71,7 @@ class Formula:
         self.type: pa.DataType = columns[self.column] if self.column is not None else result.kind.arrow
         self._build = made
         self._is_condition = is_condition
-        self.test = _test_of(made) if is_condition else None
+        self.comparison = _comparison_of(made) if is_condition else None
         self._is_quiet = all(step.is_quiet for step in made.steps)
         self._start = [step.constant for step in made.steps]
         self._computations = [
@@ -203,7 +203,7 @@ def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: 
     return Formula(text, made, columns, True)
 
 
-def _test_of(made: Steps) -> ColumnTest | None:
+def _comparison_of(made: Steps) -> ConstantComparison | None:
     """The comparison of a column with a constant that the result is."""
     operator, result = made.comparisons.get(made.result), made.steps[made.result]
     if operator is None:
@@ -211,7 +211,9 @@ def _test_of(made: Steps) -> ColumnTest | None:
     arguments = [made.steps[argument] for argument in result.arguments]
     for is_left, (column, value) in ((True, arguments), (False, arguments[::-1])):
         if column.key.startswith("column ") and value.constant is not None:
-            return test_of(operator, made.columns[0], column.kind, value.constant, value.kind, is_left=is_left)
+            return constant_comparison(
+                operator, made.columns[0], column.kind, value.constant, value.kind, is_left=is_left
+            )
     return None
 
 

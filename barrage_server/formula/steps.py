@@ -127,6 +127,7 @@ class Steps:
         if all(each is not None for each in known):
             with np.errstate(all="ignore"):
                 result = kernel(*known)
+        is_quiet = is_quiet or result is not None
         made = Step(lambda _run, given: kernel(*given), arguments, kind, f"{key} {arguments}", result, is_quiet)
         return Value(self._add(made), kind)
 

@@ -81,7 +81,7 @@ class TreeCondition:
     arrays: Final[tuple[str, ...]] = ()
     is_pure: Final = True
     calls_users: Final = False
-    test: Final = None
+    comparison: Final = None
 
     def __init__(self, condition: Condition, table: Table) -> None:
         compiler = _Compiler(table)

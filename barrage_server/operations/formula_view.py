@@ -15,7 +15,7 @@ from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import concatenated
 from barrage_server.engine.view import ColumnView
 from barrage_server.formula import Formula
-from barrage_server.formula.column_tests import ColumnTest
+from barrage_server.formula.constant_comparisons import ConstantComparison
 from barrage_server.rowset import MAX_KEY, RowSet
 
 __all__ = ["Clock", "Computation", "FormulaView", "Lookup", "RowCondition", "RowPositions", "TimedFormula"]
@@ -72,7 +72,7 @@ class RowCondition(Computation, Protocol):
         """Whether the condition calls functions of users, which may raise."""
 
     @property
-    def test(self) -> ColumnTest | None:
+    def comparison(self) -> ConstantComparison | None:
         """The comparison of a column with a constant that it is, if it is one."""
 
     def flags(

@@ -13,7 +13,7 @@ from barrage_server.arguments import shown
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError
 from barrage_server.formula import compile_condition, compile_formula, rename_pair, split_assignment
-from barrage_server.formula.column_tests import SharedTest
+from barrage_server.formula.constant_comparisons import SharedComparison
 from barrage_server.operations import layout as layouts
 from barrage_server.operations import traits as traits_of
 from barrage_server.operations.columns import Layout, StoredColumns, ViewedColumns
@@ -110,7 +110,7 @@ def where(parents: Sequence[Table], conditions: Sequence[str | Condition], *, na
     made = [condition_of(table, condition) for condition in given]
     traits = table.traits
     operator = FilteredRows(
-        table.schema, made, grows=_grows(table), keeps_history=traits.is_blink, tests=_tests(table, made)
+        table.schema, made, grows=_grows(table), keeps_history=traits.is_blink, comparisons=_comparisons(table, made)
     )
     return make([table], "where", operator, traits_of.of_rows(traits), key_columns=table.key_columns, name=name)
 
@@ -185,11 +185,11 @@ def condition_of(table: Table, condition: str | Condition) -> RowCondition:
     return made
 
 
-def _tests(table: Table, conditions: Sequence[RowCondition]) -> Sequence[SharedTest]:
+def _comparisons(table: Table, conditions: Sequence[RowCondition]) -> Sequence[SharedComparison]:
     """The comparisons with constants that all of the conditions are, or none."""
-    tests = [each.test for each in conditions]
-    known = [(table.column_numbers([test.column])[0], test) for test in tests if test is not None]
-    return table.column_tests.share(known) if len(known) == len(tests) else ()
+    found = [each.comparison for each in conditions]
+    known = [(table.column_numbers([each.column])[0], each) for each in found if each is not None]
+    return table.constant_comparisons.share(known) if len(known) == len(found) else ()
 
 
 def _grows(table: Table) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from barrage_server.engine.operator import Change, Changes, Inputs, Outcome
 from barrage_server.engine.version import TableVersion, shared_values
 from barrage_server.engine.where import Flags, Where
-from barrage_server.formula.column_tests import SharedTest
+from barrage_server.formula.constant_comparisons import SharedComparison
 from barrage_server.formula.inputs import NamedValues, SharedValues
 from barrage_server.operations.formula_view import RowCondition, RowPositions
 from barrage_server.operations.history import readable_with
@@ -20,7 +20,7 @@ from barrage_server.rowset import RowSet
 __all__ = ["FilteredRows"]
 
 _MANY: Final = 8
-"""Filters with other constants from which on they test rows together, before and after a change."""
+"""Constants from which on filters compare rows with all of them at once, before and after a change."""
 
 
 class FilteredRows(Where):
@@ -34,7 +34,7 @@ class FilteredRows(Where):
         conditions: the formulas, which give booleans.
         grows: whether rows may be added to the input later.
         keeps_history: whether rows stay readable after they have left, as far as they do in the input.
-        tests: what the formulas are, if each of them compares a column with a constant; shared by the filters of the
+        comparisons: the formulas, if each of them compares a column with a constant; shared by the filters of the
             input.
 
     """
@@ -46,14 +46,14 @@ class FilteredRows(Where):
         *,
         grows: bool,
         keeps_history: bool = False,
-        tests: Sequence[SharedTest] = (),
+        comparisons: Sequence[SharedComparison] = (),
     ) -> None:
         numbers = {name: number for number, name in enumerate(schema.names)}
         wanted = dict.fromkeys(numbers[name] for condition in conditions for name in condition.columns)
         super().__init__(schema, _no_predicate, tuple(wanted))
         self._numbers = numbers
         self._conditions = [(each, {name: numbers[name] for name in each.columns}) for each in conditions]
-        self._tests = tuple(tests)
+        self._comparisons = tuple(comparisons)
         self._grows = grows
         self._keeps_history = keeps_history
         self._readable = RowSet.empty()
@@ -67,23 +67,23 @@ class FilteredRows(Where):
         return self._with_history(super().follow(changes, inputs), inputs[0])
 
     def changed_flags(self, change: Change, rows: RowSet) -> tuple[Flags, Flags]:
-        """Whether each row was in, and is in; many filters of a table test together."""
-        if not any(test.sharers >= _MANY for test in self._tests):
+        """Whether each row was in, and is in; see :meth:`Where.changed_flags`."""
+        if not any(each.constants >= _MANY for each in self._comparisons):
             return super().changed_flags(change, rows)
-        after = self._tested(change.after, rows)
+        after = self._compared(change.after, rows)
         # What is computed on reading may be another value the next time, with a function of a user.
         is_stored = all(change.before.views[number].depth == 0 for number in self._columns)
-        before = self._tested(change.before, rows) if is_stored else None
+        before = self._compared(change.before, rows) if is_stored else None
         return (
             self.rows.contains(rows.keys()) if before is None else before,
             self.flags(change.after, rows) if after is None else after,
         )
 
-    def _tested(self, version: TableVersion, rows: RowSet) -> Flags | None:
-        """Whether all formulas hold, from tests that the filters of the input share."""
+    def _compared(self, version: TableVersion, rows: RowSet) -> Flags | None:
+        """Whether all formulas hold; ``None`` if the shared comparisons do not tell."""
         values, found = shared_values(version, rows), None
-        for test in self._tests:
-            flags = None if values is None else test.flags(values)
+        for each in self._comparisons:
+            flags = None if values is None else each.flags(values)
             if flags is None:
                 return None
             found = flags if found is None else found & flags

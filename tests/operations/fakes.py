@@ -22,7 +22,7 @@ class Fake:
     """
 
     calls_users = False
-    test = None
+    comparison = None
 
     def __init__(
         self,

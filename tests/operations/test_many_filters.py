@@ -1,4 +1,4 @@
-"""Filters of one table that differ in a constant test changed rows together, and follow as one alone does.
+"""Filters of one table that differ in a constant compare changed rows together, and follow as one alone does.
 
 The model compares in plain Python: null is lower than any value, equals null, and NaN is unequal to all.
 """
@@ -45,7 +45,7 @@ def drawn(chance: random.Random) -> list[list[tuple[str, str, str, Any]]]:
             if chance.random() < 0.3:
                 conditions.append(("key", ">", "3", 3))
             filters.append(conditions)
-    # of one operator, so many that they are made together
+    # enough constants of one operator to be compared together
     filters += [[("key", "<=", text, value)] for text, value in CONSTANTS["key"]]
     filters += [[("text", "==", text, value)] for text, value in CONSTANTS["text"]]
     filters += [[("number", "<", text, value)] for text, value in CONSTANTS["number"]]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.formula import Formula, compile_condition
-from barrage_server.formula.column_tests import ColumnTests, SharedTest
+from barrage_server.formula.constant_comparisons import ConstantComparisons, SharedComparison
 from barrage_server.formula.inputs import SharedValues
 
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -35,26 +35,26 @@ CONSTANTS = {
 COLUMNS = {name: data_type for name, (data_type, _) in TYPES.items()}
 
 
-def shared(formulas: list[str], tests: ColumnTests) -> list[tuple[Formula, SharedTest]]:
-    """The formulas that are tests, with their shared forms."""
-    known = []
+def shared(formulas: list[str], table: ConstantComparisons) -> list[tuple[Formula, SharedComparison]]:
+    """The formulas that are comparisons with a constant, each with its shared form."""
+    found = []
     for formula in formulas:
         made = compile_condition(formula, COLUMNS)
-        if made.test is not None:
-            known.append((made, list(COLUMNS).index(made.test.column), made.test))
-    made_shared = tests.share([(number, test) for _, number, test in known])
-    return [(made, test) for (made, _, _), test in zip(known, made_shared, strict=True)]
+        if made.comparison is not None:
+            number = list(COLUMNS).index(made.comparison.column)
+            found.append((made, table.share([(number, made.comparison)])[0]))
+    return found
 
 
-def answer(test: SharedTest, rows: SharedValues) -> list[bool]:
-    found = test.flags(rows)
+def answer(comparison: SharedComparison, rows: SharedValues) -> list[bool]:
+    found = comparison.flags(rows)
     assert found is not None
     return list(found.tolist())
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_tests_made_together_are_what_each_formula_gives(data: st.DataObject) -> None:
+def test_comparisons_made_together_are_what_each_formula_gives(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(list(TYPES)))
     data_type, values = TYPES[name]
     constants = CONSTANTS.get(name, NUMBERS)
@@ -67,19 +67,19 @@ def test_tests_made_together_are_what_each_formula_gives(data: st.DataObject) ->
     ]
     array = pa.array(data.draw(st.lists(values, max_size=20)), data_type)
     rows = SharedValues(lambda _: array)
-    found = shared(formulas, ColumnTests())
+    found = shared(formulas, ConstantComparisons())
     assert len(found) == len(formulas), "each of them is one"
-    for formula, test in found:
+    for formula, comparison in found:
         expected = formula.flags({name: array}, len(array))
-        assert answer(test, rows) == expected.tolist(), formula.text
+        assert answer(comparison, rows) == expected.tolist(), formula.text
 
 
 @pytest.mark.parametrize("name", list(TYPES))
 def test_a_null_leaves_the_rows_to_the_formulas(name: str) -> None:
     constant = CONSTANTS.get(name, NUMBERS)[0]
     array = pa.array([None, None], COLUMNS[name])
-    (formula, test), *_ = shared([f"{name} == {constant}"], ColumnTests())
-    assert test.flags(SharedValues(lambda _: array)) is None
+    ((formula, comparison),) = shared([f"{name} == {constant}"], ConstantComparisons())
+    assert comparison.flags(SharedValues(lambda _: array)) is None
     assert formula.flags({name: array}, 2).tolist() == [False, False]
 
 
@@ -94,7 +94,7 @@ def test_a_null_leaves_the_rows_to_the_formulas(name: str) -> None:
     ],
 )
 def test_a_constant_may_be_computed(formula: str) -> None:
-    assert compile_condition(formula, COLUMNS).test is not None
+    assert compile_condition(formula, COLUMNS).comparison is not None
 
 
 @pytest.mark.parametrize(
@@ -113,48 +113,48 @@ def test_a_constant_may_be_computed(formula: str) -> None:
         "text.startsWith(`a`)",
     ],
 )
-def test_other_conditions_are_no_tests(formula: str) -> None:
-    assert compile_condition(formula, COLUMNS).test is None
+def test_other_conditions_are_none(formula: str) -> None:
+    assert compile_condition(formula, COLUMNS).comparison is None
 
 
-def test_equal_constants_are_one_test() -> None:
-    tests = ColumnTests()
-    made = [test for _, test in shared(["int > 3", "3 < int", "int > 3L", "int > 4"], tests)]
+def test_equal_comparisons_are_one_object() -> None:
+    table = ConstantComparisons()
+    made = [comparison for _, comparison in shared(["int > 3", "3 < int", "int > 3L", "int > 4"], table)]
     assert made[0] is made[1]
     assert made[0] is not made[3]
-    assert made[3].sharers == made[0].sharers == 2
+    assert made[3].constants == made[0].constants == 2
 
 
 def test_constants_that_nothing_uses_are_forgotten() -> None:
-    tests = ColumnTests()
+    table = ConstantComparisons()
     array = pa.array(np.arange(10, dtype=np.int32))
-    many = [test for _, test in shared([f"int > {number}" for number in range(1000)], tests)]
+    many = [comparison for _, comparison in shared([f"int > {number}" for number in range(1000)], table)]
     assert many[5].flags(SharedValues(lambda _: array)) is not None
     kept = many[7]
     del many
     gc.collect()
-    assert kept.sharers == 1
+    assert kept.constants == 1
     rows = SharedValues(lambda _: array)
     assert answer(kept, rows) == [False] * 8 + [True] * 2
     (answers,) = rows.answers.values()
     assert len(answers.flags) == 1
 
 
-def test_a_test_made_after_the_others_were_asked_is_answered() -> None:
-    tests, array = ColumnTests(), pa.array(np.arange(5, dtype=np.int32))
+def test_a_comparison_made_after_the_others_were_asked_is_answered() -> None:
+    table, array = ConstantComparisons(), pa.array(np.arange(5, dtype=np.int32))
     rows = SharedValues(lambda _: array)
-    first = shared(["int > 1"], tests)[0][1]
+    first = shared(["int > 1"], table)[0][1]
     assert answer(first, rows) == [False, False, True, True, True]
-    second = shared(["int > 3"], tests)[0][1]
+    second = shared(["int > 3"], table)[0][1]
     assert answer(second, rows) == [False] * 4 + [True]
     assert answer(first, rows) == [False, False, True, True, True]
 
 
 def test_flags_of_a_version_are_bounded() -> None:
-    tests, array = ColumnTests(), pa.array(np.arange(1000, dtype=np.int32))
+    table, array = ConstantComparisons(), pa.array(np.arange(1000, dtype=np.int32))
     rows = SharedValues(lambda _: array)
-    many = shared([f"int {operator} {number}" for operator in ("<", ">") for number in range(200)], tests)
-    answered = [test.flags(rows) is not None for _, test in many]
+    many = shared([f"int {operator} {number}" for operator in ("<", ">") for number in range(200)], table)
+    answered = [comparison.flags(rows) is not None for _, comparison in many]
     assert answered == [True] * 200 + [False] * 200, "the second operator finds no room"
     held = [answers.flags.nbytes for answers in rows.answers.values() if answers.flags is not None]
     assert sum(held) <= 1 << 18
