@@ -40,11 +40,14 @@ def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bidi]:
 
 @pytest.fixture
 def tab(firefox: Bidi, server: bs.Server) -> Iterator[Tab]:
-    """A tab in which nothing may fail, until it is looked at: the server ends later."""
+    """A tab in which nothing may fail. It leaves the page before the server ends, which the page would report."""
     firefox.problems.clear()
-    yield Tab(cast("Page", firefox))
-    assert firefox.evaluate("problems") == []
-    assert firefox.problems == []
+    try:
+        yield Tab(cast("Page", firefox))
+        assert firefox.evaluate("problems") == []
+        assert firefox.problems == []
+    finally:
+        firefox.goto("about:blank")
 
 
 def rows(first: int, count: int, text: str = "row") -> dict[str, list[Any]]:
