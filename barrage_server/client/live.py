@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
+from typing import Any, ClassVar, NoReturn, Self, overload
 
 import pyarrow as pa
 
 from barrage_server.arguments import callback as checked_callback
-from barrage_server.arguments import integer, seconds, shown
+from barrage_server.arguments import integer, seconds
 from barrage_server.client.iteration import AsyncUpdates, Updates
 from barrage_server.client.page_source import PageSource
 from barrage_server.client.state import LiveState
@@ -19,8 +19,8 @@ from barrage_server.client.update import Update
 from barrage_server.client.view_change import KEEP, Keep, changed_view
 from barrage_server.client.window import Viewport
 from barrage_server.engine import ReplicaTable, TableVersion
-from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.html import grid_html, table_html
+from barrage_server.engine.readable import Readable
 from barrage_server.engine.table import column_numbers
 from barrage_server.errors import (
     BarrageError,
@@ -31,16 +31,11 @@ from barrage_server.public import public
 from barrage_server.rowset import RowSet
 from barrage_server.showing import shown_in_notebook
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
-
 __all__ = ["LiveTable"]
 
 
 @public
-class LiveTable:
+class LiveTable(Readable):
     """A table of a server, or a window of it, that follows every change.
 
     Made by :meth:`Client.subscribe`. Use it as a context manager, or :meth:`close` it. It shows one consistent version,
@@ -53,6 +48,9 @@ class LiveTable:
 
     All methods may be called from any thread.
     """
+
+    index_example: ClassVar[str] = "live['price']"
+    rows_example: ClassVar[str] = "live.head(10), or live.to_arrow().slice(start, length)"
 
     def __init__(self, worker: SubscriptionWorker, timeout: float) -> None:
         self._worker = worker
@@ -160,31 +158,6 @@ class LiveTable:
         version = self.version
         return version.to_table(rows=version.row_set.slice(max(0, version.size - integer(rows, "rows")), version.size))
 
-    @overload
-    def __getitem__(self, columns: str) -> pa.ChunkedArray: ...
-
-    @overload
-    def __getitem__(self, columns: Sequence[str]) -> pa.Table: ...
-
-    def __getitem__(self, columns: str | Sequence[str]) -> pa.ChunkedArray | pa.Table:
-        """Read one column in view by its name, or several by a list of names.
-
-        Raises:
-            UnknownColumnError: a column that is not in view.
-        """
-        if isinstance(columns, str):
-            return self.to_arrow([columns]).column(0)
-        if isinstance(columns, list | tuple):
-            return self.to_arrow(columns)
-        raise InvalidRequestError(
-            f"A live table is indexed by column names, as in live['price'], not by {shown(columns)}. For rows, use "
-            f"live.head(10), or live.to_arrow().slice(start, length)."
-        )
-
-    def __contains__(self, column: object) -> bool:
-        """Whether a column of this name is in view."""
-        return column in self.schema.names
-
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the rows in view, of all columns or of ``columns`` only.
 
@@ -193,29 +166,6 @@ class LiveTable:
         """
         version = self.version
         return version.to_table(None if columns is None else column_numbers(version.schema, columns, self.name))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Read the rows in view as a pandas data frame.
-
-        Raises:
-            DependencyError: pandas is missing.
-        """
-        return to_pandas(self.to_arrow())
-
-    def to_polars(self) -> pl.DataFrame:
-        """Read the rows in view as a polars data frame.
-
-        Raises:
-            DependencyError: polars is missing.
-        """
-        return to_polars(self.to_arrow())
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __bool__(self) -> bool:
-        """True, also while there are no rows."""
-        return True
 
     def __repr__(self) -> str:
         worker = self._worker

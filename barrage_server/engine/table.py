@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import pyarrow as pa
 
@@ -14,9 +14,9 @@ from barrage_server.arguments import names as checked_names
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.cycle import ParentFailedError, told
-from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
+from barrage_server.engine.readable import Readable
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.traits import TableTraits
@@ -33,9 +33,6 @@ from barrage_server.plan.operation import Operation
 from barrage_server.rowset import RowSet
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from barrage_server.engine.derived import DerivedTable
     from barrage_server.engine.partitioned import PartitionedTable
 
@@ -47,7 +44,7 @@ TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 
 
 @public
-class Table(Operable["Table"]):
+class Table(Operable["Table"], Readable):
     """A table that ticks: row keys, columns, and one update per cycle.
 
     Readers take :attr:`version`, which never changes. Operations such as :meth:`where` make tables that follow this
@@ -61,6 +58,8 @@ class Table(Operable["Table"]):
         traits: the promises to subscribers.
     """
 
+    index_example: ClassVar[str] = "table['price']"
+    rows_example: ClassVar[str] = "table.where('price > 100'), table.head(10), or table.to_arrow().slice(start, length)"
     height: int = 0
     """The length of the longest path to a source table, in parents."""
     parents: tuple[Table, ...] = ()
@@ -155,60 +154,12 @@ class Table(Operable["Table"]):
         numbers = None if columns is None else self.column_numbers(columns)
         return self._version.to_table(numbers)
 
-    @overload
-    def __getitem__(self, columns: str) -> pa.ChunkedArray: ...
-
-    @overload
-    def __getitem__(self, columns: Sequence[str]) -> pa.Table: ...
-
-    def __getitem__(self, columns: str | Sequence[str]) -> pa.ChunkedArray | pa.Table:
-        """The current values of one column by its name, or of several by a list of names.
-
-        Raises:
-            UnknownColumnError: a name that the schema lacks.
-        """
-        if isinstance(columns, str):
-            return self.to_arrow([columns]).column(0)
-        if isinstance(columns, list | tuple):
-            return self.to_arrow(columns)
-        raise InvalidRequestError(
-            f"A table is indexed by column names, as in table['price'], not by {shown(columns)}. For rows, use "
-            f"table.where('price > 100'), table.head(10), or table.to_arrow().slice(start, length)."
-        )
-
-    def __contains__(self, column: object) -> bool:
-        """Whether there is a column of this name."""
-        return column in self.schema.names
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __bool__(self) -> bool:
-        """True, also while there are no rows."""
-        return True
-
     def __iter__(self) -> NoReturn:
         """Raise InvalidRequestError: a table has rows and columns to iterate over."""
         raise InvalidRequestError(
             "A table is not iterated over itself: table.to_pandas(), table.to_arrow() and table['column'] are its "
             "content, table.schema.names its columns."
         )
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The current content as a pandas data frame.
-
-        Raises:
-            DependencyError: pandas is not installed.
-        """
-        return to_pandas(self.to_arrow())
-
-    def to_polars(self) -> pl.DataFrame:
-        """The current content as a polars data frame.
-
-        Raises:
-            DependencyError: polars is not installed.
-        """
-        return to_polars(self.to_arrow())
 
     def operate(self, operation: Operation, *others: Table) -> Table:
         """The result of ``operation`` on this table and ``others``, as a table.

@@ -63,19 +63,21 @@ def users(tmp_path: Path) -> Iterator[bs.Server]:
         yield server
 
 
+def every_command(uri: str, out: Path) -> Iterator[tuple[str | Path, ...]]:
+    """Each command that logs in. One publishes what another one has written to ``out``."""
+    yield "tables", uri
+    yield "watch", uri, "t", "--once", "--plain"
+    yield "snapshot", uri, "t", "-o", out
+    yield "publish", uri, "u", out
+    yield "create", uri, "v", "n:int64"
+    yield "drop", uri, "v"
+    yield "stats", uri
+
+
 def test_every_command_takes_a_certificate(
     guarded: bs.Server, issued: Issued, command: Command, tmp_path: Path
 ) -> None:
-    uri, out = guarded.uri, tmp_path / "rows.csv"
-    for args in (
-        ("tables", uri),
-        ("watch", uri, "t", "--once", "--plain"),
-        ("snapshot", uri, "t", "-o", out),
-        ("publish", uri, "u", out),
-        ("create", uri, "v", "n:int64"),
-        ("drop", uri, "v"),
-        ("stats", uri),
-    ):
+    for args in every_command(guarded.uri, tmp_path / "rows.csv"):
         assert command(*args, *issued.options())[0] == 0, args
     assert guarded.table("u").size == 2
 
@@ -132,18 +134,10 @@ def test_a_user_logs_in_with_the_password_of_the_environment(
 def test_every_command_takes_a_password_from_a_file(
     users: bs.Server, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uri, out, secret = users.uri, tmp_path / "rows.csv", tmp_path / "secret"
+    secret = tmp_path / "secret"
     secret.write_text(f"{SECRET}\r\nand a line that is not read\n", encoding="utf-8-sig", newline="")
     monkeypatch.setenv("BARRAGE_PASSWORD", "of the environment, which an option overrides")
-    for args in (
-        ("tables", uri),
-        ("watch", uri, "t", "--once", "--plain"),
-        ("snapshot", uri, "t", "-o", out),
-        ("publish", uri, "u", out),
-        ("create", uri, "v", "n:int64"),
-        ("drop", uri, "v"),
-        ("stats", uri),
-    ):
+    for args in every_command(users.uri, tmp_path / "rows.csv"):
         assert command(*args, "--user", "anna", "--password-file", secret)[0] == 0, args
     assert users.table("u").size == 2
 

@@ -344,9 +344,10 @@ def test_a_table_reads_like_a_live_table_of_a_client() -> None:
     for take in (list, pd.DataFrame, iter, tuple):
         with pytest.raises(InvalidRequestError, match=r"table\.to_arrow\(\)"):
             take(table)
-    for wrong in (0, None, slice(3), 1.5, b"sym", bs.col("price") > 1):
+    wrong: tuple[Any, ...] = (0, None, slice(3), 1.5, b"sym", bs.col("price") > 1)
+    for columns in wrong:
         with pytest.raises(InvalidRequestError, match=r"table\['price'\].*table\.where"):
-            table[wrong]  # type: ignore[index]
+            table[columns]
     for missing in ("nope", ["sym", "nope"]):
         with pytest.raises(UnknownColumnError, match="sym, price"):
             table[missing]
