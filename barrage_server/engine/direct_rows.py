@@ -54,6 +54,18 @@ class DirectRows:
         within: npt.NDArray[np.bool_] = (keys - self.first).view(np.uint64) < self.end - self.first
         return within
 
+    def find(self, keys: Int64Array) -> Int64Array | None:
+        """The row keys of keys, -1 where there is none.
+
+        ``None`` unless all keys are within the range.
+        """
+        places = keys - self.first
+        if np.count_nonzero(places.view(np.uint64) < self.end - self.first) < len(keys):
+            return None
+        rows: Int64Array = self._places.array.take(places).astype(np.int64)
+        rows -= 1
+        return rows
+
     def lookup(self, keys: Int64Array) -> Int64Array:
         """The row keys of keys within the range, -1 where there is none."""
         rows: Int64Array = self._places.array.take(keys - self.first).astype(np.int64)

@@ -87,6 +87,16 @@ class GroupIndex:
             return np.full(rows, 0 if self.count else -1, np.int64)
         return self._through_texts(columns, rows, self._find, self._index)
 
+    def find_keys(self, keys: KeyValues | None) -> Int64Array:
+        """The group of each key, int64; -1 for unknown ones.
+
+        Args:
+            keys: a few keys; ``None`` stands for the one key without key columns.
+        """
+        if self._index is None or keys is None:
+            return np.full(1, 0 if self.count else -1, np.int64)
+        return self._index.lookup(keys)
+
     def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
         """The group of each row, int64; makes groups for unknown key values.
 

@@ -74,12 +74,15 @@ class KeyIndex:
         if keys.count > _BLOCK:
             blocks = range(0, keys.count, _BLOCK)
             return np.concatenate([self.lookup(keys.slice(start, start + _BLOCK)) for start in blocks])
-        covered = self._covered(keys)
-        if self.direct is None or not covered.any():
+        if self.direct is None:
             return self._search(keys)
-        numbers, _ = keys.numbers
-        if covered.all():
-            return self.direct.lookup(numbers)
+        numbers, valid = keys.numbers
+        known = self.direct.find(numbers) if valid is None else None
+        if known is not None:
+            return known
+        covered = self._covered(keys)
+        if not covered.any():
+            return self._search(keys)
         found = np.empty(keys.count, np.int64)
         found[covered] = self.direct.lookup(numbers[covered])
         found[~covered] = self._search(keys.take(np.flatnonzero(~covered)))

@@ -25,7 +25,7 @@ class SharedValues:
         read: returns the values of a column, by its number.
 
     Attributes:
-        answers: what :mod:`~barrage_server.formula.constant_comparisons` has found about these rows.
+        answers: what readers have computed of these rows for each other, by keys of their own.
 
     """
 
@@ -46,6 +46,10 @@ class SharedValues:
             if found.get_total_buffer_size() <= _MOST_BYTES or found.nbytes <= _MOST_BYTES:
                 self._arrays[number] = found
         return found
+
+    def keeps(self, number: int) -> bool:
+        """Whether the values of a column, which have been read, are kept."""
+        return number in self._arrays
 
     def vector(self, number: int, kind: Kind) -> Vector:
         """The values of a column as the kind of its type. They must not be written to."""

@@ -14,11 +14,13 @@ import pyarrow.types as pat
 
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.values import from_cells, to_cells
+from barrage_server.operations.exchange import Exchange, GroupChanges
 from barrage_server.operations.group_totals import (
     DoubleArray,
     GroupArray,
     GroupTotals,
     divided,
+    exact_exchange,
     product,
     two_product,
 )
@@ -84,12 +86,17 @@ class Accumulator(ABC):
 
         """
 
-    def exchange(
-        self, groups: Int64Array, places: Int64Array, old: Sequence[pa.Array], new: Sequence[pa.Array]
-    ) -> None:
-        """Replace the old values of rows by new ones; see :meth:`change`."""
-        self.change(groups, places, old, -1)
-        self.change(groups, places, new, 1)
+    def exchange(self, exchange: Exchange, inputs: tuple[int, ...]) -> None:
+        """Replace the old values of rows by new ones.
+
+        Args:
+            exchange: the rows, which stay in their groups.
+            inputs: the numbers of the columns.
+
+        """
+        old, new = exchange.columns(inputs)
+        self.change(exchange.groups, exchange.places, old, -1)
+        self.change(exchange.groups, exchange.places, new, 1)
 
     @abstractmethod
     def results(self, groups: Int64Array) -> pa.Array:
@@ -163,21 +170,30 @@ class _IntegerSum(_OfValues):
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
         """Change the sums; removing a value undoes its wrap-around."""
-        changes = np.zeros(len(groups), np.int64)
-        np.add.at(changes, places, self.of(_integers(columns[0])))
-        self._sums.array[groups] += sign * changes
+        self._sums.array[groups] += sign * _integer_sums(places, len(groups), self.summands(columns))
 
-    def of(self, values: Int64Array) -> Int64Array:
-        """The summand of each value."""
-        return values
+    def exchange(self, exchange: Exchange, inputs: tuple[int, ...]) -> None:
+        """Change the sums by the differences."""
+        changes = exchange.changes(_integer_changes, inputs, self.summands)
+        if changes is None:
+            super().exchange(exchange, inputs)
+        else:
+            self._sums.array[exchange.groups] += changes[0]
+
+    @staticmethod
+    def summands(columns: Sequence[pa.Array]) -> Int64Array:
+        """The summand of each row."""
+        return _integers(columns[0])
 
     def results(self, groups: Int64Array) -> pa.Array:
         return self.shown(groups, self._sums.array[groups])
 
 
 class _IntegerAbsSum(_IntegerSum):
-    def of(self, values: Int64Array) -> Int64Array:
-        return values if pat.is_uint64(self.types[0]) else np.abs(values)
+    @staticmethod
+    def summands(columns: Sequence[pa.Array]) -> Int64Array:
+        values = _integers(columns[0])
+        return values if pat.is_uint64(columns[0].type) else np.abs(values)
 
 
 class _DoubleSum(_OfValues):
@@ -203,21 +219,20 @@ class _DoubleSum(_OfValues):
         return True
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        self.totals.change(groups, places, self.of(_doubles(columns[0])), sign)
+        self.totals.change(groups, places, self.summands(columns), sign)
 
-    def exchange(
-        self, groups: Int64Array, places: Int64Array, old: Sequence[pa.Array], new: Sequence[pa.Array]
-    ) -> None:
+    def exchange(self, exchange: Exchange, inputs: tuple[int, ...]) -> None:
         """Exchange values at once in groups that keep other values."""
-        exchanged = np.bincount(places, minlength=len(groups))
-        if _have_nulls(old) or _have_nulls(new) or np.count_nonzero(exchanged == self.numbers.array[groups]):
-            super().exchange(groups, places, old, new)
+        changes = exchange.changes(_double_changes, inputs, self.summands)
+        if changes is None or np.count_nonzero(exchange.counts == self.numbers.array[exchange.groups]):
+            super().exchange(exchange, inputs)
         else:
-            self.totals.exchange(groups, places, self.of(_doubles(old[0])), self.of(_doubles(new[0])))
+            self.totals.add(exchange.groups, changes)
 
-    def of(self, values: DoubleArray) -> DoubleArray:
-        """The summand of each value."""
-        return values
+    @staticmethod
+    def summands(columns: Sequence[pa.Array]) -> DoubleArray:
+        """The summand of each row."""
+        return _doubles(columns[0])
 
     def clear(self, groups: Int64Array) -> None:
         self.totals.clear(groups)
@@ -229,13 +244,17 @@ class _DoubleSum(_OfValues):
         return pa.float32() if pat.is_float16(types[0]) or pat.is_float32(types[0]) else found
 
     def results(self, groups: Int64Array) -> pa.Array:
+        sums = self.totals.sums(groups)
+        if self.type == pa.float64():
+            return self.shown(groups, sums)
         with np.errstate(over="ignore"):
-            return self.shown(groups, self.totals.sums(groups).astype(self.type.to_pandas_dtype()))
+            return self.shown(groups, sums.astype(self.type.to_pandas_dtype()))
 
 
 class _DoubleAbsSum(_DoubleSum):
-    def of(self, values: DoubleArray) -> DoubleArray:
-        return np.abs(values)
+    @staticmethod
+    def summands(columns: Sequence[pa.Array]) -> DoubleArray:
+        return np.abs(_doubles(columns[0]))
 
 
 class _DoubleMean(_DoubleSum):
@@ -332,11 +351,10 @@ class _IntegerWeightedSum(_IntegerSum):
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:  # noqa: ARG003
         return pa.int64()
 
-    def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
-        changes = np.zeros(len(groups), np.int64)
+    @staticmethod
+    def summands(columns: Sequence[pa.Array]) -> Int64Array:
         values, weights = map(_integers, columns)
-        np.add.at(changes, places, values * weights)
-        self._sums.array[groups] += sign * changes
+        return values * weights
 
 
 class _WeightedSum(_OfValues):
@@ -431,6 +449,43 @@ The maker raises TypeError for types that the function does not take.
 
 def _have_nulls(columns: Sequence[pa.Array]) -> bool:
     return any(column.null_count for column in columns)
+
+
+def _integer_sums(places: Int64Array, groups: int, values: Int64Array) -> Int64Array:
+    """The sums of values by place, which wrap around."""
+    found = np.zeros(groups, np.int64)
+    np.add.at(found, places, values)
+    return found
+
+
+def _integer_changes(
+    places: Int64Array,
+    groups: int,
+    old: Sequence[pa.Array],
+    new: Sequence[pa.Array],
+    summands: Callable[[Sequence[pa.Array]], Int64Array],
+) -> GroupChanges | None:
+    """What sums change by; ``None`` with nulls."""
+    if _have_nulls(old) or _have_nulls(new):
+        return None
+    return (_integer_sums(places, groups, summands(new) - summands(old)),)
+
+
+def _double_changes(
+    places: Int64Array,
+    groups: int,
+    old: Sequence[pa.Array],
+    new: Sequence[pa.Array],
+    summands: Callable[[Sequence[pa.Array]], DoubleArray],
+) -> GroupChanges | None:
+    """What sums change by.
+
+    ``None`` with nulls, and where :func:`exact_exchange` has none.
+    """
+    if _have_nulls(old) or _have_nulls(new):
+        return None
+    found = exact_exchange(places, groups, summands(old), summands(new))
+    return None if found is None else tuple(found)
 
 
 def _integers(column: pa.Array) -> Int64Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -10,14 +10,17 @@ import pyarrow as pa
 
 from barrage_server.engine import TableUpdate, TableVersion
 from barrage_server.engine.group_index import GroupIndex, pack_rows
+from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
-from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.version import FEW_ROWS, shared_values
 from barrage_server.engine.view import ColumnView
+from barrage_server.formula.inputs import SharedValues
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.appended import added_rows
 from barrage_server.operations.distinct import OfDistinct
+from barrage_server.operations.exchange import Exchange, ExchangedRows
 from barrage_server.operations.group_formula import GroupFormula
 from barrage_server.operations.group_totals import GroupArray
 from barrage_server.operations.members import GroupView, Listed
@@ -51,6 +54,11 @@ class AggregatedColumn(NamedTuple):
     name: str
     accumulator: Accumulator | None
     inputs: tuple[int, ...]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it lists the values of the group, which are not stored again."""
+        return isinstance(self.accumulator, Listed)
 
     @property
     def is_of_members(self) -> bool:
@@ -102,9 +110,11 @@ class Aggregate(Operator):
         self._read = tuple(dict.fromkeys([*keys, *counted]))
         self._accumulates = accumulates
         self._groups = GroupIndex(pa.schema(key_fields))
-        has_lists = any(isinstance(column.accumulator, Listed) for column in columns)
-        stored = [each for column, each in zip(columns, fields, strict=True) if not _is_list(column)]
+        has_lists = any(column.is_list for column in columns)
+        stored = [each for column, each in zip(columns, fields, strict=True) if not column.is_list]
         self._results = ColumnStore(pa.schema(stored))
+        stores = iter(self._results.columns)
+        self._stores = [None if column.is_list else next(stores) for column in columns]
         self._sizes = GroupArray(np.int64)
         self._places = GroupArray(np.int32)  # of groups among those of a piece; to be used within it
         self._rows = RowSet.empty()
@@ -143,7 +153,7 @@ class Aggregate(Operator):
         self._take(version, version.row_set, 1)
         for ranking in self._rankings.values():
             ranking.start(version)
-        return self._changed(np.arange(self._groups.count, dtype=np.int64), version)
+        return self._changed(ReadPlan.from_range(0, self._groups.count - 1), version)
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
         """Remove rows with their old values, and add rows with their new values."""
@@ -160,8 +170,10 @@ class Aggregate(Operator):
         left = [self._leave(ranking, change) for ranking in self._rankings.values()]
         stay = not (came or update.removed or update.shifted.size or _any_of(update.modified, self._keys))
         if stay:
-            touched = self._exchange(change.before, version, modified)
+            plans = self._exchange(change.before, version, modified)
+            touched = [plan.keys for plan in plans]
         else:
+            plans = []
             touched = self._take(change.before, gone, -1)
             touched += self._take(version, came | modified, 1)
         for ranking, (slots, moved, was) in zip(self._rankings.values(), left, strict=True):
@@ -169,7 +181,10 @@ class Aggregate(Operator):
         if self._rankings:
             self._drop(version)
         members = self._members_changed(update, lost)
-        return self._changed(_merged([*touched, *members.values()]), version, members, stay=stay)
+        if len(plans) == 1 and not members:
+            return self._changed(plans[0], version, stay=True)
+        groups = _merged([*touched, *members.values()])
+        return self._changed(ReadPlan.from_keys(groups), version, members, stay=stay)
 
     def _groups_left(self, update: TableUpdate) -> Int64Array:
         """The groups that lose rows, if a result is computed from group members."""
@@ -211,21 +226,38 @@ class Aggregate(Operator):
             found.append(groups)
         return found
 
-    def _exchange(self, before: TableVersion, version: TableVersion, rows: RowSet) -> list[Int64Array]:
+    def _exchange(self, before: TableVersion, version: TableVersion, rows: RowSet) -> list[ReadPlan]:
         """Replace the old values of ``rows``, which stay in their groups.
 
-        Returns the groups, piece by piece.
+        Returns the rows of the groups in the result, piece by piece.
         """
         found = []
-        for part, new in self._pieces(version, rows):
-            old = self._values(before, part)
-            groups, places = self._told_apart(self._groups.find([new[number] for number in self._keys], part.size))
+        for part in self._parts(version, rows):
+            exchange = self._exchange_of(before, version, part)
             for accumulator, inputs in self._counted:
-                accumulator.exchange(
-                    groups, places, [old[number] for number in inputs], [new[number] for number in inputs]
-                )
-            found.append(groups)
+                accumulator.exchange(exchange, inputs)
+            found.append(exchange.plan)
         return found
+
+    def _exchange_of(self, before: TableVersion, version: TableVersion, rows: RowSet) -> Exchange:
+        """The exchange of rows of one piece."""
+        old, new = self._shared(before, rows), self._shared(version, rows)
+        key = self._keys, before.step
+        known: ExchangedRows | None = new.answers.get(key)
+        if known is not None:
+            return Exchange.of(known, self._groups.find_keys(known.keys), old, new)
+        columns = [new.array(number) for number in self._keys]
+        groups, places = self._told_apart(self._groups.find(columns, rows.size))
+        keys = None
+        is_shared = rows.size <= FEW_ROWS and all(map(new.keeps, self._keys))
+        if is_shared and columns:
+            some_row = np.empty(len(groups), np.int64)
+            some_row[places] = np.arange(len(places))
+            keys = KeyValues(columns).take(some_row)
+        known = ExchangedRows(places, groups, keys)
+        if is_shared:
+            new.answers[key] = known
+        return Exchange.of(known, groups, old, new)
 
     def _told_apart(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The distinct groups in ``numbers``, ascending, and each number's place."""
@@ -272,23 +304,29 @@ class Aggregate(Operator):
             for ranking in self._rankings.values():
                 ranking.drop_before(self._dropped << _BLOCK_BITS)
 
-    def _pieces(self, version: TableVersion, rows: RowSet) -> Iterator[tuple[RowSet, dict[int, pa.Array]]]:
-        for part in (rows,) if 0 < rows.size <= FEW_ROWS else version.pieces(rows, self._read):
-            yield part, self._values(version, part)
+    def _parts(self, version: TableVersion, rows: RowSet) -> Iterable[RowSet]:
+        return (rows,) if 0 < rows.size <= FEW_ROWS else version.pieces(rows, self._read)
 
-    def _values(self, version: TableVersion, rows: RowSet) -> dict[int, pa.Array]:
+    def _pieces(self, version: TableVersion, rows: RowSet) -> Iterator[tuple[RowSet, dict[int, pa.Array]]]:
+        """The parts of ``rows``, each with the columns that are read."""
+        for part in self._parts(version, rows):
+            values = self._shared(version, part)
+            yield part, {number: values.array(number) for number in self._read}
+
+    def _shared(self, version: TableVersion, rows: RowSet) -> SharedValues:
         """The columns that are read, of rows of one piece.
 
         Tables that read the same few rows share the values.
         """
         shared = shared_values(version, rows)
-        if shared is None:
-            return dict(zip(self._read, version.read(rows, self._read), strict=True))
-        return {number: shared.array(number) for number in self._read}
+        if shared is not None:
+            return shared
+        columns = dict(zip(self._read, version.read(rows, self._read), strict=True))
+        return SharedValues(columns.__getitem__)
 
     def _changed(
         self,
-        groups: Int64Array,
+        plan: ReadPlan,
         version: TableVersion,
         members: dict[int, Int64Array] | None = None,
         *,
@@ -297,7 +335,7 @@ class Aggregate(Operator):
         """Write the results of changed groups.
 
         Args:
-            groups: the groups, in ascending order.
+            plan: the groups' rows in the result.
             version: the input.
             members: by column of results that is of the members of groups, the groups whose members have changed.
             stay: whether no group comes or goes.
@@ -305,26 +343,26 @@ class Aggregate(Operator):
         """
         removed = added = RowSet.EMPTY
         if not stay:
+            groups = plan.keys
             are_in, were_in = self._sizes.array[groups] > 0, self._rows.contains(groups)
             removed = RowSet.from_sorted_keys(groups[are_in < were_in])
             added = RowSet.from_sorted_keys(groups[are_in > were_in])
-            groups = groups[are_in & were_in]
-        stayed = RowSet.from_sorted_keys(groups)
-        modified: list[RowSet] = [RowSet.empty()] * len(self._keys)
-        stores = iter(self._results.columns)
-        for number, column in enumerate(self._columns):
-            rows = stayed & RowSet.from_sorted_keys(members[number]) if members and number in members else stayed
-            if _is_list(column):
-                modified.append(rows)
+            plan = ReadPlan.from_keys(groups[are_in & were_in])
+        modified: list[RowSet] = [RowSet.EMPTY] * len(self._keys)
+        for number, (column, store) in enumerate(zip(self._columns, self._stores, strict=True)):
+            stayed = plan
+            if members and number in members:
+                stayed = ReadPlan.from_row_set(plan.rows & RowSet.from_sorted_keys(members[number]))
+            if store is None:
+                modified.append(stayed.rows)
                 continue
-            store, changed = next(stores), RowSet.empty()
+            changed = RowSet.EMPTY
             if added:
                 store.write(added, self._result(column, added.keys()), self._results.undo)
-            if rows:
-                keys = rows.keys()
-                flags = store.update(rows, self._result(column, keys), self._results.undo)
-                is_whole = np.count_nonzero(flags) == len(keys)
-                changed = rows if is_whole else RowSet.from_sorted_keys(keys[flags])
+            if stayed.size:
+                flags = store.update(stayed, self._result(column, stayed.keys), self._results.undo)
+                is_whole = np.count_nonzero(flags) == stayed.size
+                changed = stayed.rows if is_whole else RowSet.from_sorted_keys(stayed.keys[flags])
             modified.append(changed)
         before = self._rows
         if removed or added:
@@ -371,18 +409,16 @@ class Aggregate(Operator):
 
     def _views(self, version: TableVersion) -> list[ColumnView]:
         members = None if self._lists is None else self._lists.members()
+        if members is None:
+            return [*self._groups.views(), *self._results.views()]
         results = iter(self._results.views())
         found: list[ColumnView] = list(self._groups.views())
         for column in self._columns:
-            if members is not None and _is_list(column):
+            if column.is_list:
                 found.append(GroupView(version.views[column.inputs[0]], members))
             else:
                 found.append(next(results))
         return found
-
-
-def _is_list(column: AggregatedColumn) -> bool:
-    return isinstance(column.accumulator, Listed)
 
 
 def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulator, tuple[int, ...]]]:
