@@ -23,7 +23,10 @@ import pyarrow.types as pat
 from barrage_server.arguments import shown
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.formula.constant_comparisons import ConstantComparison, constant_comparison
+from barrage_server.formula.kinds import DOUBLE, kind_of
 from barrage_server.formula.strings import pattern_fault
+from barrage_server.formula.vectors import constant
 from barrage_server.operations.checks import columns_by_name, unknown_column
 from barrage_server.operations.formula_view import Lookup
 from barrage_server.operations.literals import bounds, checked_text, holds, is_text, literal_of, number_of
@@ -68,6 +71,9 @@ class TreeCondition:
         condition: the tree.
         table: the table whose rows it is for.
 
+    Attributes:
+        comparison: the comparison of a column with a constant that it is, if it is one that can be shared.
+
     Raises:
         InvalidRequestError: values do not go together, or a regular expression does not compile.
         UnknownColumnError: it names a column that the table lacks.
@@ -81,12 +87,12 @@ class TreeCondition:
     arrays: Final[tuple[str, ...]] = ()
     is_pure: Final = True
     calls_users: Final = False
-    comparison: Final = None
 
     def __init__(self, condition: Condition, table: Table) -> None:
         compiler = _Compiler(table)
         self._test = compiler.test(condition, 1)
         self._columns = tuple(compiler.used)
+        self.comparison = _comparison_of(condition, table.schema)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -261,6 +267,40 @@ class _Compiler:
             elif (number := number_of(text, data_type)) is not None:
                 tests.append(self._value(Comparison.EQUAL, name, number, False))
         return _any(tests)
+
+
+def _comparison_of(condition: Condition, schema: pa.Schema) -> ConstantComparison | None:
+    """The comparison of a column of strings, numbers or booleans with a constant.
+
+    The condition is one that has been compiled.
+    """
+    match condition:
+        case All((only,)):
+            return _comparison_of(only, schema)
+        case Compare(_, Column(), Column(), _):
+            return None
+        case Compare(comparison, Column(name), value, False):
+            pass
+        case Compare(comparison, value, Column(name), False):
+            comparison = _EXCHANGED.get(comparison, comparison)
+        case _:
+            return None
+    data_type = schema.field(name).type
+    if _is_beyond(data_type, value):
+        return None
+    common, literal = literal_of(name, data_type, value)
+    kind = constant_kind = kind_of(data_type)
+    if isinstance(literal, Fraction):
+        if not pat.is_integer(data_type) or not holds(common, literal):
+            return None
+        literal = literal.numerator
+    elif isinstance(literal, float) and pat.is_floating(data_type):
+        constant_kind = DOUBLE
+    elif not isinstance(literal, str | bool):
+        return None
+    return constant_comparison(
+        comparison.value, name, kind, constant(literal, constant_kind), constant_kind, is_left=True
+    )
 
 
 def _no_condition(given: object) -> InvalidRequestError:

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError
+from barrage_server.formula.constant_comparisons import ConstantComparisons
+from barrage_server.formula.inputs import SharedValues
 from barrage_server.operations.condition import TreeCondition
 from barrage_server.plan.condition import (
     All,
@@ -94,7 +96,27 @@ def evaluated(condition: Condition, given: list[tuple[Any, ...]]) -> list[bool]:
     inputs = {name: columns[SCHEMA.names.index(name)] for name in made.columns}
     found = made.evaluate(inputs, len(given))
     assert found.type == pa.bool_() and found.null_count == 0 and len(found) == len(given)
+    if made.comparison is not None:
+        number = SCHEMA.names.index(made.comparison.column)
+        flags = ConstantComparisons().share([(number, made.comparison)])[0].flags(SharedValues(columns.__getitem__))
+        assert (
+            flags is None if columns[number].null_count else flags is not None and flags.tolist() == found.to_pylist()
+        )
     return list(found.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "is_shared"),
+    [
+        *(("i", 1, True), ("i", 1.5, False), ("l", 1 << 63, False), ("u", 1, False)),
+        *(("d", 1, True), ("d", 10**400, False), ("f", 0.1, True)),
+        *(("s", "a", True), ("t", "a", True), ("b", False, True), ("at", Instant(0), False)),
+    ],
+)
+def test_what_filters_of_one_table_compare_together(column: str, value: Any, is_shared: bool) -> None:
+    made = TreeCondition(All((Compare(Comparison.EQUAL, value, Column(column)),)), table())
+    assert (made.comparison is not None) is is_shared
+    assert TreeCondition(Not(Compare(Comparison.EQUAL, Column(column), value)), table()).comparison is None
 
 
 def compares(comparison: Comparison, left: Any, right: Any) -> bool:
