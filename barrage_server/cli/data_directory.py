@@ -9,7 +9,7 @@ from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import JournalError, ReadOnlyError
-from barrage_server.journal.files import DirectoryLock, OsDirectory
+from barrage_server.journal.files import DirectoryLock, OsDirectory, reason_of
 from barrage_server.journal.recovery import Recovered, read_identity, recover
 from barrage_server.journal.segments import cut_journal
 
@@ -22,6 +22,7 @@ def check_directory(path: Path) -> None:
     Raises:
         UsageError: there is no data directory.
         JournalError: it is damaged.
+        ReadOnlyError: it cannot be used.
     """
     root, lock, identity = _opened(path)
     try:
@@ -36,6 +37,7 @@ def repair_directory(path: Path, *, yes: bool) -> None:
     Raises:
         UsageError: there is no data directory.
         JournalError: the damage cannot be cut off.
+        ReadOnlyError: the directory cannot be used.
     """
     root, lock, identity = _opened(path)
     try:
@@ -67,11 +69,18 @@ def _opened(path: Path) -> tuple[OsDirectory, DirectoryLock, str]:
             raise UsageError(f"{str(path)!r} is empty; it is no data directory.")
         return root, root.lock(), identity
     except OSError as error:
-        raise ReadOnlyError(f"The data directory cannot be used: {error.strerror}.") from error
+        raise _unusable(error) from error
 
 
 def _read(root: OsDirectory, identity: str) -> Recovered:
-    return recover(root, identity, UpdateGraph(), repair=False)
+    try:
+        return recover(root, identity, UpdateGraph(), repair=False)
+    except OSError as error:
+        raise _unusable(error) from error
+
+
+def _unusable(error: OSError) -> ReadOnlyError:
+    return ReadOnlyError(f"The data directory cannot be used: {reason_of(error)}.")
 
 
 def _tell(found: Recovered) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -13,9 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from barrage_server.arguments import shown
 from barrage_server.errors import AlreadyExistsError
 
-__all__ = ["MOST_AHEAD", "NEW", "Buffer", "Directory", "JournalFile", "OsDirectory"]
+__all__ = ["MOST_AHEAD", "NEW", "Buffer", "Directory", "JournalFile", "OsDirectory", "reason_of"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Bytes, in any type with the buffer protocol."""
@@ -28,6 +30,13 @@ _ZEROS: Final = bytes(MOST_AHEAD)
 _MOST_PARTS = 512  # of one system call
 _LOCK = "lock"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
+
+
+def reason_of(error: OSError) -> str:
+    """What the operating system says, with the name of the file in the folder."""
+    reason = error.strerror or type(error).__name__
+    name = error.filename
+    return f"{reason}: {shown(name)}" if isinstance(name, str) and os.sep not in name else reason
 
 
 class JournalFile(ABC):
@@ -224,9 +233,12 @@ class OsDirectory(Directory):
 
     def read(self, name: str) -> memoryview:
         """The content of a file, mapped."""
-        descriptor = os.open(name, os.O_RDONLY, dir_fd=self._descriptor)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=self._descriptor)  # a pipe does not block
         try:
-            size = os.fstat(descriptor).st_size
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EISDIR, "Not a file", name)
+            size = status.st_size
             return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b"")
         finally:
             os.close(descriptor)

@@ -24,7 +24,7 @@ from barrage_server.journal.content import (
     encode_cycle,
     encode_void,
 )
-from barrage_server.journal.files import MOST_AHEAD, Directory, DirectoryLock, OsDirectory
+from barrage_server.journal.files import MOST_AHEAD, Directory, DirectoryLock, OsDirectory, reason_of
 from barrage_server.journal.lineage import read_lineage, write_lineage
 from barrage_server.journal.record import RecordType
 from barrage_server.journal.recovery import Recovered, read_identity, recover, write_identity
@@ -135,7 +135,7 @@ class Durability(CycleLog):
                 lock.close()
                 raise
         except OSError as error:
-            text = f"The data directory {shown(str(path))} cannot be used: {_reason(error)}."
+            text = f"The data directory {shown(str(path))} cannot be used: {reason_of(error)}."
             raise (InvalidRequestError if error.errno in _UNUSABLE else ReadOnlyError)(text) from error
         made._lock = lock
         return made
@@ -200,7 +200,7 @@ class Durability(CycleLog):
                 if self._failure is None:
                     self._synced = self._journal.close()  # for threads that still wait for a record
         except OSError as error:
-            logger.error("the journal could not be synced at the end: %s", _reason(error))
+            logger.error("the journal could not be synced at the end: %s", reason_of(error))
         if self._lock is not None:
             self._lock.close()
 
@@ -351,7 +351,7 @@ class Durability(CycleLog):
         with self._changed:
             if self._failure is None and not self._is_shut:  # a thread may write beside the end of the process
                 self._failure = (
-                    f"the data directory cannot be written ({_reason(error)}). Mend that, and start the server again."
+                    f"the data directory cannot be written ({reason_of(error)}). Mend that, and start the server again."
                 )
                 logger.error("durable tables can be read only from now on: %s", self._failure)
             self._changed.notify_all()
@@ -436,7 +436,3 @@ class Durability(CycleLog):
         self._tables.forget_others(tables)
         pa.default_memory_pool().release_unused()  # this thread's buffers, unused until the next checkpoint
         return self._checkpoint
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,20 @@ def test_repair_says_what_it_would_do_and_keeps_what_it_cuts_off(command: Comman
     with bs.Server(data_dir=folder) as server:
         assert 0 < server.table("quotes").size < 5
     assert "Nothing is damaged." in command("repair", folder)[1]
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["a folder", "a pipe"])
+@pytest.mark.parametrize("name", ["barrage.json", "journal/00000000000000000000.log"])
+def test_what_is_in_the_place_of_a_file_is_named(
+    command: Command, folder: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    (folder / name).unlink()
+    make(folder / name)
+    for verb in (["check"], ["repair"], ["serve", "--port", 0, "--allow-anonymous", "--data-dir"]):
+        code, _, err = command(*verb, folder)
+        assert code
+        assert f"cannot be used: Not a file: '{Path(name).name}'." in err
+        assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", ["check", "repair"])
