@@ -139,7 +139,8 @@ class Catalog:
             spec: the kind of table, and the parameters of that kind.
 
         Raises:
-            AlreadyExistsError: a table of that name exists and differs, or is to be durable and is not.
+            AlreadyExistsError: a table of that name exists and differs, or is durable and was to be in memory, or the
+                reverse.
             UnavailableError: the graph is closed.
             InvalidRequestError: the name or the schema is impossible, or the schema lacks a key column.
             LimitError: the schema has too many columns.
@@ -413,6 +414,11 @@ class Catalog:
             raise AlreadyExistsError(
                 f"Table '{there.name}' exists in memory only, and cannot become durable. Drop it first, or use another "
                 f"name."
+            )
+        if spec.durable is False and self._keeps(there):
+            raise AlreadyExistsError(
+                f"Table '{there.name}' is durable, and stays so. Ask for it without 'durable', drop it first, or use "
+                f"another name."
             )
 
     def _check_new(self, name: str, table: Table, *, reserved: bool) -> None:

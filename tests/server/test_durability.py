@@ -194,7 +194,7 @@ def test_each_kind_of_table_can_be_in_memory_only(folder: Path) -> None:
     assert kept == ["append None", "keyed None", "replaced None", "ring None"]
 
 
-def test_a_table_in_memory_is_not_taken_for_a_durable_one(folder: Path) -> None:
+def test_a_table_in_memory_and_a_durable_one_are_not_taken_for_each_other(folder: Path) -> None:
     with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
         server.append_table("memory", SCHEMA, durable=False)
         server.append_table("kept", SCHEMA)
@@ -203,6 +203,12 @@ def test_a_table_in_memory_is_not_taken_for_a_durable_one(folder: Path) -> None:
             maker.create_table("memory", SCHEMA)
             with pytest.raises(AlreadyExistsError, match="exists in memory only"):
                 maker.create_table("memory", SCHEMA, durable=True)
+            with pytest.raises(AlreadyExistsError, match="'kept' is durable, and stays so"):
+                maker.create_table("kept", SCHEMA, durable=False)
+    with bs.Server(data_dir=folder) as server:  # a declaration of it, as in a configuration
+        with pytest.raises(AlreadyExistsError, match="'kept' is durable, and stays so"):
+            server.create_table("kept", SCHEMA, durable=False)
+        server.create_table("kept", SCHEMA)
 
 
 def test_a_table_that_failed_in_a_cycle_comes_back_as_it_was_before(
