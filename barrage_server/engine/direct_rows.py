@@ -59,12 +59,7 @@ class DirectRows:
 
         ``None`` unless all keys are within the range.
         """
-        places = keys - self.first
-        if np.count_nonzero(places.view(np.uint64) < self.end - self.first) < len(keys):
-            return None
-        rows: Int64Array = self._places.array.take(places).astype(np.int64)
-        rows -= 1
-        return rows
+        return self.lookup(keys) if np.count_nonzero(self.covers(keys)) == len(keys) else None
 
     def lookup(self, keys: Int64Array) -> Int64Array:
         """The row keys of keys within the range, -1 where there is none."""

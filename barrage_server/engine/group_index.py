@@ -93,8 +93,9 @@ class GroupIndex:
         Args:
             keys: a few keys; ``None`` stands for the one key without key columns.
         """
-        if self._index is None or keys is None:
+        if self._index is None:
             return np.full(1, 0 if self.count else -1, np.int64)
+        assert keys is not None
         return self._index.lookup(keys)
 
     def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:

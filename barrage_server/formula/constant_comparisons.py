@@ -212,7 +212,7 @@ class _Group:
             places, constants = self._constants = self._in_use()
         vector = values.vector(self._number, self._kind)
         rows = len(vector.values if isinstance(vector, Cells) else vector)
-        known = [each.flags for each in values.answers.values() if isinstance(each, _Answers)]
+        known = [each.flags for each in list(values.answers.values()) if isinstance(each, _Answers)]
         taken = sum([flags.nbytes for flags in known if flags is not None])
         if taken + len(places) * rows > _MOST_FLAGS:
             return _Answers(places, None)

@@ -223,8 +223,9 @@ class _DoubleSum(_OfValues):
 
     def exchange(self, exchange: Exchange, inputs: tuple[int, ...]) -> None:
         """Exchange values at once in groups that keep other values."""
-        changes = exchange.changes(_double_changes, inputs, self.summands)
-        if changes is None or np.count_nonzero(exchange.counts == self.numbers.array[exchange.groups]):
+        keeps_others = not np.count_nonzero(exchange.counts == self.numbers.array[exchange.groups])
+        changes = exchange.changes(_double_changes, inputs, self.summands) if keeps_others else None
+        if changes is None:
             super().exchange(exchange, inputs)
         else:
             self.totals.add(exchange.groups, changes)

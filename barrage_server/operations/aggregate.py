@@ -39,6 +39,8 @@ _GROUPS_OF_A_ROW: Final = 32
 _ROWS_OF_A_GROUP: Final = 4
 """Rows per group from which on most pieces have rows of all groups."""
 _NO_GROUPS: Final = np.zeros(0, np.int64)
+_MOST_SHARED: Final = 32
+"""Results of others about some rows, from which on no more are kept with a version."""
 
 
 class AggregatedColumn(NamedTuple):
@@ -249,7 +251,7 @@ class Aggregate(Operator):
         columns = [new.array(number) for number in self._keys]
         groups, places = self._told_apart(self._groups.find(columns, rows.size))
         keys = None
-        is_shared = rows.size <= FEW_ROWS and all(map(new.keeps, self._keys))
+        is_shared = rows.size <= FEW_ROWS and len(new.answers) < _MOST_SHARED and all(map(new.keeps, self._keys))
         if is_shared and columns:
             some_row = np.empty(len(groups), np.int64)
             some_row[places] = np.arange(len(places))
@@ -305,6 +307,10 @@ class Aggregate(Operator):
                 ranking.drop_before(self._dropped << _BLOCK_BITS)
 
     def _parts(self, version: TableVersion, rows: RowSet) -> Iterable[RowSet]:
+        """``rows`` by pieces.
+
+        Few rows are the object itself, by which other tables find their values.
+        """
         return (rows,) if 0 < rows.size <= FEW_ROWS else version.pieces(rows, self._read)
 
     def _pieces(self, version: TableVersion, rows: RowSet) -> Iterator[tuple[RowSet, dict[int, pa.Array]]]:

@@ -77,7 +77,8 @@ class GroupTotals:
     NaN and infinities are counted, so that they can be removed, too.
 
     Args:
-        words: the doubles of each sum. What they hold is exact to 53 bits each, from the largest number that was there.
+        words: the doubles of each sum, of 53 bits each. A change is rounded to what they hold, counted from the largest
+            number that was there.
 
     """
 
@@ -295,8 +296,8 @@ def _plus(words: list[DoubleArray], part: DoubleArray) -> list[DoubleArray]:
 def _sum_of_pairs(first: Sequence[DoubleArray], second: Sequence[DoubleArray]) -> list[DoubleArray]:
     """Sums of numbers of two doubles each.
 
-    The error is at most 3 * 2**-106 of the sum (Joldes, Muller and Popescu, "Tight and rigorous error bounds for basic
-    building blocks of double-word arithmetic", 2017, algorithm 6).
+    The error is about 3 * 2**-106 of the sum at most (Joldes, Muller and Popescu, "Tight and rigorous error bounds for
+    basic building blocks of double-word arithmetic", 2017, algorithm 6).
     """
     high, rest = _normal(first[0], second[0])
     low, least = _normal(first[1], second[1])

@@ -127,6 +127,27 @@ def test_what_changes_in_a_group_is_computed_once_and_ordered_for_each() -> None
     assert calls == [1, 2]
 
 
+def test_a_column_is_read_once_for_each_aggregation_and_large_changes_are_not_kept() -> None:
+    asked = []
+
+    def read(number: int) -> pa.Array:
+        asked.append(number)
+        return pa.array([f"{number}" * (1 << 18)] * 2)  # so large that it is not shared
+
+    def compute(places: Int64Array, groups: int, old: Sequence[pa.Array], new: Sequence[pa.Array]) -> GroupChanges:
+        assert (len(places), groups, len(old), len(new)) == (2, 2, 1, 1)
+        return (np.zeros(1 << 14, np.int64),)
+
+    rows = ExchangedRows(np.array([0, 1]), np.array([0, 1]), None)
+    exchange = Exchange.of(rows, np.array([0, 1]), SharedValues(read), SharedValues(read))
+    for _ in range(3):
+        exchange.columns((4,))
+        changes = exchange.changes(compute, (4,))
+        assert changes is not None
+    assert asked == [4, 4]
+    assert not rows.changes
+
+
 def test_what_is_shared_goes_with_its_version() -> None:
     """It has no values of the version before, which would keep what that one shares, and so on."""
     table = KeyedTable(UpdateGraph(), "t", {"k": "int64", "g": "int64", "v": "float64"}, ["k"])
