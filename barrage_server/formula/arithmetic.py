@@ -111,16 +111,26 @@ def _decimals(operator: str, left: Kind, right: Kind) -> Resolved | None:
         return DOUBLE, lambda a, b: resolved[1](to_left(a), to_right(b))
     function = _DECIMAL[operator]
     first, second = (kind.arrow if kind.is_decimal else pa.decimal128(19, 0) for kind in (left, right))
-    try:
-        arrow = function(pa.array([], first), pa.array([], second)).type
-    except pa.ArrowInvalid:  # more digits than decimals have
-        return _decimals("/", left, right) if operator == "/" else None
+    arrow = _exact(function, first, second)
+    if arrow is None:
+        first, second = (pa.decimal256(each.precision, each.scale) for each in (first, second))
+        arrow = _exact(function, first, second)
+    if arrow is None:
+        return None
     return kind_of(arrow), lambda a, b: function(_decimal(a, first), _decimal(b, second))
+
+
+def _exact(function: Callable[..., Any], first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
+    """The type of a result; ``None`` if it may need too many digits."""
+    try:
+        return function(pa.array([], first), pa.array([], second)).type
+    except pa.ArrowInvalid:
+        return None
 
 
 def _decimal(vector: Vector, arrow: pa.DataType) -> Arrow:
     if not isinstance(vector, Cells):
-        return vector
+        return vector if vector.type == arrow else vector.cast(arrow)
     if vector.values.ndim == 0:
         is_null = vector.valid is not None and not vector.valid
         return pa.scalar(None if is_null else int(vector.values), arrow)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.formula import arithmetic, comparison, texts
-from barrage_server.formula.builtin import Builtin, Match
+from barrage_server.formula.builtin import ANY, NUMBER, Builtin, Match
 from barrage_server.formula.catalog import FUNCTIONS, METHODS
 from barrage_server.formula.functions import Functions, UserFunction
 from barrage_server.formula.hints import function_hint, method_hint, name_hint, pair_hint
@@ -45,6 +45,7 @@ __all__ = ["build"]
 _CLASSES: Final = ("Math", "Integer", "Long", "Double", "Float", "Boolean", "String", "Character")
 """Classes of Java whose static functions can be written with their class."""
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
+_SHOWN_NAMES: Final = 8
 _MOST_NAMES: Final = 5_000
 """Names that are compared with an unknown one, at most."""
 
@@ -147,7 +148,9 @@ class _Builder:
                 node.at, f"'{name}' is a whole column: read one value of it, such as '{name}[ii - 1]'."
             )
         near = name_hint(name) or self._nearest(name, islice(self._columns, _MOST_NAMES))
-        known = "" if near else f" Columns: {', '.join(islice(self._columns, 8))}."
+        more = len(self._columns) - _SHOWN_NAMES
+        shown = ", ".join(islice(self._columns, _SHOWN_NAMES)) + (f", and {more} more" if more > 0 else "")
+        known = "" if near else f" Columns: {shown}."
         hint = f" '{name}' is a function: write '{name}(...)'." if name in FUNCTIONS else f"{near}{known}"
         raise self._text.error(node.at, f"There is no column '{name}'.{hint}", UnknownColumnError)
 
@@ -334,7 +337,7 @@ class _Builder:
         try:
             match = builtin.match([(value.kind, value.is_literal, value.value) for value in values])
         except ValueError as error:
-            raise self._text.error(node.at, f"'{builtin.name}': {error}") from None
+            raise self._text.error(node.at, f"'{builtin.name}': {error}.") from None
         if match is None:
             given = ", ".join(
                 ("a literal " if value.is_literal else "") + value.kind.name for value in values[is_method:]
@@ -346,6 +349,10 @@ class _Builder:
             takes = builtin.shown(values[0].kind if is_method else None)
             receiver = f" of {_an(values[0].kind)}" if is_method else ""
             hint = "" if is_method or not any(value.kind is STRING for value in values) else function_hint(builtin.name)
+            if takes.count(ANY.name) > 1:
+                hint += f" Where it takes '{ANY.name}' more than once, these have one type."
+            if NUMBER.name in takes and any(value.kind.is_decimal for value in values):
+                hint += " A BigDecimal is no number there: take '(double)x', or '(long)x'."
             raise self._text.error(
                 node.at, f"'{builtin.name}'{receiver} does not take ({given}); it takes {takes}.{hint}"
             )

@@ -126,6 +126,10 @@ def attribute_hint(name: str) -> str:
     return f" Or it is a function, such as '{name}(x)'." if name in _PARTS_OF_DATES else ""
 
 
+_EXACT: Final = frozenset({"BigDecimal", "byte", "short", "char", "int", "long"})
+"""Types whose arithmetic is exact beside decimals."""
+
+
 def pair_hint(operator: str, left: str, right: str) -> str:
     """The hint for two types that an operator does not take."""
     kinds = {left, right}
@@ -137,6 +141,8 @@ def pair_hint(operator: str, left: str, right: str) -> str:
         return " Times are in single quotes, such as '2024-06-15T10:00 UTC', '2024-06-15' or '10:00'."
     if kinds == {"Instant", "LocalDate"}:
         return " Write an instant, such as '2024-06-15T00:00 UTC', or take toLocalDate(x, 'UTC') of it."
+    if "BigDecimal" in kinds and operator in ("+", "-", "*") and kinds <= _EXACT:
+        return " The result may need more than 76 digits: take '(double)x', or '(long)x'."
     if operator in ("<", "<=", ">", ">=") and "boolean" in kinds:
         return " Several comparisons are written 'a < b && b < c'."
     return ""

@@ -45,8 +45,8 @@ class Text:
     text: str
 
     def error(
-        self, at: int, problem: str, error: type[InvalidRequestError] = InvalidRequestError
-    ) -> InvalidRequestError:
+        self, at: int, problem: str, error: type[InvalidRequestError | LimitError] = InvalidRequestError
+    ) -> InvalidRequestError | LimitError:
         """An error that quotes the text around a place.
 
         Args:
@@ -58,9 +58,12 @@ class Text:
         start, stop = max(at - _AROUND, 0), at + _AROUND
         before = ("..." if start else "") + self.text[start:at]
         after = self.text[at:stop] + ("..." if stop < len(self.text) else "")
-        return error(f"{problem} This is at character {at + 1} of the formula: {before}»{after}")
+        quoted = _CONTROL.sub(lambda found: repr(found[0])[1:-1], f"{before}»{after}")
+        return error(f"{problem} This is at character {at + 1} of the formula: {quoted}")
 
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What would break the line of an error."""
 _PATTERN: Final = re.compile(
     r"""
       (?P<SPACE>\s+)

@@ -86,7 +86,8 @@ class _Parser:
         """An expression of operators that bind at least as strong as ``least``."""
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            raise LimitError(f"A formula is nested at most {MOST_DEPTH} levels deep.")
+            at = self._peek().at
+            raise self._text.error(at, f"A formula is nested at most {MOST_DEPTH} levels deep.", LimitError)
         found = self._operators(self._postfix(self._prefix()), least)
         self._depth -= 1
         return found

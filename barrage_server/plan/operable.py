@@ -445,6 +445,8 @@ def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Re
     for table in tables:
         if not isinstance(table, Operable):
             raise InvalidRequestError(f"merge takes a list of tables, and one entry is {shown(table)}.")
+    if order_by is not None and not isinstance(order_by, str):
+        raise InvalidRequestError(f"order_by is the name of one column, not {shown(order_by)}.")
     first, *others = tables
     return first.operate(plan.Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
 

@@ -53,5 +53,7 @@ class RangeMatch:
             )
         first, low, value, high, last = parts
         if (preceding and low == "<") or (following and high == "<"):
-            raise InvalidRequestError("A range with '<-' has '<=' behind it, and one with '->' has '<=' before it.")
+            raise InvalidRequestError(
+                f"A range with '<-' has '<=' behind it, and one with '->' has '<=' before it, unlike {text[:100]!r}."
+            )
         return cls(first, value, last, low == "<=", high == "<=", preceding, following)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.formula import compile_formula
 
 UTC = pa.timestamp("ns", "UTC")
@@ -33,6 +33,10 @@ def evaluate(formula: str, array: pa.Array) -> pa.Array:
         (pa.uint16(), [65535, None, 97], "x + 1", pa.int32(), [65536, None, 98]),
         (pa.uint32(), [2**32 - 1, None, 3], "x + 1", pa.int64(), [2**32, None, 4]),
         (pa.uint64(), [2**64 - 1, None, 3], "x + 1", pa.decimal128(21, 0), [Decimal(2**64), None, Decimal(4)]),
+        (pa.uint64(), [2**64 - 1, None, 3], "x * 2", pa.decimal256(40, 0), [Decimal(2**65 - 2), None, Decimal(6)]),
+        (pa.uint64(), [2**64 - 1, None, 3], "x * x > 9", pa.bool_(), [True, False, False]),
+        (pa.decimal128(30, 2), [Decimal("1.25"), None], "x * x", pa.decimal256(61, 4), [Decimal("1.5625"), None]),
+        (pa.decimal128(38, 2), [Decimal("1.25"), None], "x + 1", pa.decimal256(39, 2), [Decimal("2.25"), None]),
         (pa.uint64(), [2**64 - 1, None, 3], "x > 5", pa.bool_(), [True, False, False]),
         (pa.float16(), [1.5, None, -2.0], "x * 2", pa.float32(), [3.0, None, -4.0]),
         (pa.decimal128(5, 2), [Decimal("1.50"), None, Decimal(-3)], "x == 1.5", pa.bool_(), [True, False, False]),
@@ -232,6 +236,32 @@ def test_what_deephaven_does_not_move_is_refused(formula: str, text: str) -> Non
 def test_times_are_cast_to_their_own_classes(formula: str, result: pa.DataType, wanted: list[Any]) -> None:
     found = evaluate(formula, pa.array([0, 1], pa.int64()))
     assert (found.type, found.to_pylist()) == (result, wanted)
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("m * m", "'*' does not take a BigDecimal and a BigDecimal. The result may need more than 76 digits: take"),
+        ("abs(u)", "it takes (number). A BigDecimal is no number there: take '(double)x', or '(long)x'."),
+        (
+            "ifelse(true, i, `a`)",
+            "it takes (boolean, any, any). Where it takes 'any' more than once, these have one type.",
+        ),
+        ("zzz", "There is no column 'zzz'. Columns: i, m, u, s, c0, c1, c2, c3, and 5 more. This is at"),
+        (
+            "s.repeat(100000)",
+            "'repeat': a text is repeated 0 to 10000 times. This is at character 3 of the formula: s.»",
+        ),
+        ("i +\n nope", "This is at character 6 of the formula: i +\\n »nope"),
+        ("(" * 70 + "i" + ")" * 70, "A formula is nested at most 64 levels deep. This is at character 65 of the"),
+    ],
+)
+def test_texts_of_errors_name_the_rule_and_the_place_in_one_line(formula: str, text: str) -> None:
+    columns = {"i": pa.int64(), "m": pa.decimal128(38, 2), "u": pa.uint64(), "s": pa.string()}
+    columns |= {f"c{number}": pa.int64() for number in range(9)}
+    with pytest.raises((InvalidRequestError, LimitError), match=re.escape(text)) as error:
+        compile_formula(formula, columns)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("formula", ["(Instant)'PT1S'", "(Instant)x", "(LocalDate)'10:00:00'", "(Duration)(x)"])
