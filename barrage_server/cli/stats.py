@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -18,13 +18,13 @@ from barrage_server.cli.text import count
 from barrage_server.log import one_line
 from barrage_server.wire.commit_messages import is_single_write
 
-__all__ = ["computed_tables", "print_figures", "report_console", "show_statistics"]
+__all__ = ["computed_tables", "failed_tables", "print_figures", "report_console", "show_statistics"]
 
 _NO_WRAPPING: Final = 10_000
 """Width in characters that no line reaches."""
 _NAME_WIDTH: Final = 8
 """Least width in characters of a name, which is folded; numbers are neither folded nor cut."""
-_TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
+_TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step", "failed")
 _SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
 _STREAMS: Final = ("kind", "table", "peer", "user", "open_seconds", "awaited", "awaited_seconds", "messages", "nbytes")
 _RESULTS: Final = ("name", "operation", "user", "rows", "state_bytes", "cycles", "changed_rows", "seconds", "failed")
@@ -34,6 +34,7 @@ _HEADINGS: Final = {
     "nbytes": "bytes",
     "state_bytes": "bytes",
     "changed_rows": "changed",
+    "seconds": "ms",
     "viewport_rows": "window",
     "open_seconds": "seconds",
     "awaited_seconds": "for",
@@ -53,9 +54,8 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(found) + "\n")
         return
     console = report_console()
-    tables, subscriptions, streams, results = (
-        _rows(found, name) for name in ("tables", "subscriptions", "streams", "results")
-    )
+    tables, subscriptions, streams = (_rows(found, name) for name in ("tables", "subscriptions", "streams"))
+    computed = _computed(found)
     staging = found.get("staging") or {}
     facts = [
         f"up {_span(found.get('uptime_seconds', 0.0))}",
@@ -64,14 +64,14 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
         count(len(subscriptions), "subscriptions"),
         count(len(streams), "streams"),
         count(found.get("sessions", 0), "Deephaven sessions"),
-        count(len(results), "computed tables"),
+        count(len(computed), "computed tables"),
         count(staging.get("entries", 0), "batches staged"),
     ]
     console.print(" · ".join(facts), markup=False)
     commits = _commits(found)
     shown = (
         (tables, _TABLES),
-        (results, _RESULTS),
+        (computed, _RESULTS),
         (subscriptions, _SUBSCRIPTIONS),
         (streams, _STREAMS),
         (commits, _COMMITS),
@@ -100,8 +100,19 @@ def print_figures(console: Console, grid: Table) -> None:
 
 def computed_tables(found: Mapping[str, Any]) -> Table | None:
     """The computed tables in a server's statistics; ``None`` without any."""
-    rows = _rows(found, "results")
+    rows = _computed(found)
     return _grid(rows, _RESULTS) if rows else None
+
+
+def failed_tables(found: Mapping[str, Any]) -> Collection[str]:
+    """The names of the server's tables that have failed."""
+    return {str(row.get("name")) for row in _rows(found, "tables") if row.get("failed") is True}
+
+
+def _computed(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The derived tables that are served, then those that are computed for clients."""
+    served = [row for row in _rows(found, "tables") if row.get("kind") == "derived" and "cycles" in row]
+    return [*served, *_rows(found, "results")]
 
 
 def _rows(found: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
@@ -119,7 +130,7 @@ def _commits(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def _grid(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:
     grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    cells = [[one_line(_cell(row.get(name))) for name in columns] for row in rows]
+    cells = [[one_line(_cell(name, row.get(name))) for name in columns] for row in rows]
     for name, *column in zip(columns, *cells, strict=True):
         is_name = name in _NAMES
         longest = max(map(cell_len, column), default=0)
@@ -135,9 +146,13 @@ def _grid(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:
     return grid
 
 
-def _cell(value: object) -> str:
+def _cell(name: str, value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "-"
+    if name == "seconds" and isinstance(value, int | float):
+        value = 1000.0 * value
     if isinstance(value, float):
         return f"{value:,.1f}"
     return count(value) if isinstance(value, int) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ from rich.text import Text
 import barrage_server as bs
 from barrage_server.arguments import choice
 from barrage_server.cli.connection import Address
-from barrage_server.cli.stats import computed_tables, print_figures, report_console
+from barrage_server.cli.stats import computed_tables, failed_tables, print_figures, report_console
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.errors import ForbiddenError, UnsupportedOperationError
@@ -39,14 +39,16 @@ _STANDS_ON: Final = ("pyarrow", "numpy", "pyroaring", "flatbuffers", "pyspark")
 def list_tables(address: Address, *, json_lines: bool) -> None:
     """Print the tables of a server, as a table or as one JSON object per line.
 
-    The table is followed by the tables computed for clients, if the caller may see them.
+    The table is followed by what the computed ones cost, if the caller may see that.
     """
     with address.connect() as client:
         found = sorted(client.tables(), key=lambda info: info.name)
-        computed = None
+        computed: Table | None = None
+        failed: Collection[str] = ()
         if not json_lines:
             with suppress(UnsupportedOperationError, ForbiddenError):  # Deephaven has no statistics
-                computed = computed_tables(client.statistics())
+                figures = client.statistics()
+                computed, failed = computed_tables(figures), failed_tables(figures)
     if json_lines:
         for info in found:
             sys.stdout.write(json.dumps(_described(info)) + "\n")
@@ -65,6 +67,8 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
     for info in found:
         columns = ", ".join(f"{field.name} {field.type}" for field in info.schema)
         rows = "?" if info.size < 0 else count(info.size)
+        if info.name in failed:
+            rows += ", failed"
         listing.add_row(
             Text(one_line(info.name)), rows, Text(one_line(", ".join(info.key_columns)) or "-"), Text(one_line(columns))
         )
@@ -72,7 +76,7 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
         console.print(listing)
     if computed is not None:
         console.print()
-        console.print("computed for clients", style="bold", markup=False)
+        console.print("computed", style="bold", markup=False)
         print_figures(console, computed)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from barrage_server.engine import Table
+from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.kinds import kind_name
 from barrage_server.relay import FollowedStatistics
 from barrage_server.server.access import Right
@@ -42,17 +46,9 @@ def collected(
     """
     streams = server_state.streams
     exchanges = streams.subscriptions()
-    tables = tuple(
-        TableStatistics(
-            name=table.name,
-            kind=kind_name(table),
-            rows=table.size,
-            nbytes=table.nbytes,
-            step=table.version.step,
-            subscribers=server_state.followers.count(table),
-        )
-        for table in server_state.catalog.tables()
-    )
+    listed = server_state.catalog.tables()
+    served = frozenset(listed)
+    tables = tuple(_figures(table, served, server_state.followers.count(table)) for table in listed)
     commits = server_state.ledger.entries().items()
     return ServerStatistics(
         uptime_seconds=uptime_seconds,
@@ -72,3 +68,32 @@ def collected(
         results=server_state.results.statistics(),
         followed=followed,
     )
+
+
+def _figures(table: Table, served: Collection[Table], subscribers: int) -> TableStatistics:
+    computed = table if isinstance(table, DerivedTable) else None
+    nodes = [] if computed is None else _unnamed(computed, served)
+    return TableStatistics(
+        name=table.name,
+        kind=kind_name(table),
+        rows=table.size,
+        nbytes=table.nbytes,
+        step=table.version.step,
+        subscribers=subscribers,
+        failed=table.failure is not None,
+        state_bytes=sum(node.state_bytes for node in nodes),
+        cycles=0 if computed is None else computed.cycles,
+        changed_rows=0 if computed is None else computed.changed_rows,
+        seconds=sum([node.seconds for node in nodes], 0.0),
+    )
+
+
+def _unnamed(table: DerivedTable, served: Collection[Table]) -> list[DerivedTable]:
+    """The table, and those without a name that it is computed from, each once."""
+    found, waiting = dict.fromkeys([table]), [table]
+    while waiting:
+        for parent in waiting.pop().parents:
+            if isinstance(parent, DerivedTable) and parent not in served and parent not in found:
+                found[parent] = None
+                waiting.append(parent)
+    return list(found)

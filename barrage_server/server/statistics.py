@@ -26,6 +26,12 @@ class TableStatistics:
         nbytes: bytes of storage for its columns.
         step: the cycle that changed it last.
         subscribers: subscriptions that are open.
+        failed: whether it has failed in a cycle, and does not change any more.
+        state_bytes: of a derived table, bytes of its own storage and of that of tables without a name that it is
+            computed from; 0 for others.
+        cycles: of a derived table, the number of cycles in which it changed.
+        changed_rows: rows added, removed and modified in these cycles.
+        seconds: processor time of these cycles, with that of tables without a name that it is computed from.
 
     """
 
@@ -35,6 +41,11 @@ class TableStatistics:
     nbytes: int
     step: int
     subscribers: int
+    failed: bool = False
+    state_bytes: int = 0
+    cycles: int = 0
+    changed_rows: int = 0
+    seconds: float = 0.0
 
 
 @public

@@ -37,14 +37,36 @@ def test_tables_lists_what_is_computed_for_clients(server: bs.Server, quotes: Ke
         code, out, err = command("tables", server.uri)
         assert (code, err) == (0, "")
         *_, title, headings, row = [line.split() for line in out.splitlines()]
-        assert title == ["computed", "for", "clients"]
-        assert headings == ["table", "operation", "user", "rows", "bytes", "cycles", "changed", "seconds", "failed"]
+        assert title == ["computed"]
+        assert headings == ["table", "operation", "user", "rows", "bytes", "cycles", "changed", "ms", "failed"]
         assert row[-8] == "where"
         assert row[-6] == str(server.table("quotes").where("size > 0").size)
         assert row[-4] == "1"
         assert len(command("tables", server.uri, "--json")[1].splitlines()) == 1
     server.drop("quotes")
     until(lambda: "has no tables yet" in command("tables", server.uri)[1])
+
+
+def test_tables_shows_what_derived_ones_cost_and_which_have_failed(
+    server: bs.Server, quotes: KeyedTable, command: Command
+) -> None:
+    totals = quotes.where("size > 0").agg_by([bs.agg.sum_("size")])  # by way of a table that has no name
+    server.add_table("totals", totals)
+    names = server.keyed_table("names", {"id": "int64", "sym": "string"}, key="id")
+    server.add_table("joined", quotes.natural_join(names, on="sym"))
+    quotes.upsert({"sym": ["Z"], "price": [1.0], "size": [1]})
+    names.upsert({"id": [1, 2], "sym": ["Z", "Z"]})  # two rows of one key
+    figures = {entry.name: entry for entry in server.statistics().tables}
+    assert (figures["totals"].cycles, figures["totals"].changed_rows, figures["totals"].failed) == (1, 1, False)
+    assert figures["totals"].state_bytes > totals.state_bytes
+    assert figures["totals"].seconds > 0
+    assert (figures["joined"].failed, figures["quotes"].failed, figures["quotes"].cycles) == (True, False, 0)
+    rows = {line.split()[0]: line.split() for line in reversed(command("tables", server.uri)[1].splitlines()) if line}
+    assert rows["joined"][1:3] == ["4,", "failed"]
+    assert rows["quotes"][1] == "4"
+    shown = command("stats", server.uri)[1]
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("joined ")] == ["yes", "yes"]
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("totals ")] == ["-", "-"]
 
 
 def test_figures_are_whole_in_a_narrow_terminal(
