@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as connect_in_loop
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
@@ -195,10 +199,49 @@ def page(server: bs.Server, *, path: str = "/live", **options: Any) -> Iterator[
     """A page that is connected, and has said nothing."""
     assert server.web_uri is not None
     uri = server.web_uri.replace("http", "ws", 1) + path
-    with connect(
-        uri, subprotocols=[Subprotocol(SUBPROTOCOL)], open_timeout=PATIENCE, max_size=None, **options
-    ) as socket:
+    options |= {"subprotocols": [Subprotocol(SUBPROTOCOL)], "open_timeout": PATIENCE, "max_size": None}
+    with connect(uri, **options) if options.get("ssl") is None else _encrypted(uri, **options) as socket:
         yield Page(socket)
+
+
+@contextmanager
+def _encrypted(uri: str, **options: Any) -> Iterator[Socket]:
+    """A websocket with TLS, which one thread reads and writes.
+
+    Two threads at one TLS socket of Python, as ``websockets.sync`` has them, may lose what is sent
+    (https://github.com/python/cpython/issues/143756).
+    """
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+
+        async def opened() -> ClientConnection:
+            return await connect_in_loop(uri, **options)
+
+        socket = asyncio.run_coroutine_threadsafe(opened(), loop).result()
+        try:
+            yield _LoopSocket(socket, loop)
+        finally:
+            asyncio.run_coroutine_threadsafe(socket.close(), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@dataclass
+class _LoopSocket:
+    """A websocket of an event loop in another thread."""
+
+    socket: ClientConnection
+    loop: asyncio.AbstractEventLoop
+
+    def send(self, message: Any) -> None:
+        asyncio.run_coroutine_threadsafe(self.socket.send(message), self.loop).result()
+
+    def recv(self, timeout: float | None = None) -> Any:
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(self.socket.recv(), timeout), self.loop).result()
 
 
 @contextmanager
