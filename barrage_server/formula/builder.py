@@ -352,7 +352,7 @@ class _Builder:
             if takes.count(ANY.name) > 1:
                 hint += f" Where it takes '{ANY.name}' more than once, these have one type."
             if NUMBER.name in takes and any(value.kind.is_decimal for value in values):
-                hint += " A BigDecimal is no number there: take '(double)x', or '(long)x'."
+                hint += " A BigDecimal is no number there: take '(double)x'."
             raise self._text.error(
                 node.at, f"'{builtin.name}'{receiver} does not take ({given}); it takes {takes}.{hint}"
             )

@@ -35,7 +35,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 def reason_of(error: OSError) -> str:
     """What the operating system says, with the name of the file in the folder."""
     reason = error.strerror or type(error).__name__
-    name = error.filename
+    name = error.filename2 or error.filename  # of a file that replaces another, that one
     return f"{reason}: {shown(name)}" if isinstance(name, str) and os.sep not in name else reason
 
 

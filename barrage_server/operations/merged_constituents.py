@@ -141,7 +141,8 @@ class MergedConstituents(DerivedTable):
     @property
     def state_bytes(self) -> int:
         """Bytes of the keys, and of the state of the tables."""
-        return self._index.nbytes + sum(part.table.state_bytes for part in self._parts.values())
+        parts = list(self._parts.values())  # other threads ask while keys come and go
+        return self._index.nbytes + sum(part.table.state_bytes for part in parts)
 
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
         graph, keys = self.graph, self.parents[0]

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from barrage_server.engine import Table
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.kinds import kind_name
+from barrage_server.operations.merged_constituents import MergedConstituents
 from barrage_server.relay import FollowedStatistics
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
@@ -71,29 +72,38 @@ def collected(
 
 
 def _figures(table: Table, served: Collection[Table], subscribers: int) -> TableStatistics:
+    kind = kind_name(table)
+    nodes = _unnamed(table, served) if kind == "derived" else []
+    counted = {inner for node in nodes for inner in _included(node)}
     computed = table if isinstance(table, DerivedTable) else None
-    nodes = [] if computed is None else _unnamed(computed, served)
     return TableStatistics(
         name=table.name,
-        kind=kind_name(table),
+        kind=kind,
         rows=table.size,
         nbytes=table.nbytes,
         step=table.version.step,
         subscribers=subscribers,
         failed=table.failure is not None,
-        state_bytes=sum(node.state_bytes for node in nodes),
+        state_bytes=sum(node.state_bytes for node in nodes if node not in counted),
         cycles=0 if computed is None else computed.cycles,
         changed_rows=0 if computed is None else computed.changed_rows,
-        seconds=sum([node.seconds for node in nodes], 0.0),
+        seconds=sum([node.seconds for node in nodes if isinstance(node, DerivedTable)], 0.0),
     )
 
 
-def _unnamed(table: DerivedTable, served: Collection[Table]) -> list[DerivedTable]:
+def _included(table: Table) -> Collection[Table]:
+    """The tables whose storage is in :attr:`Table.state_bytes` of ``table``."""
+    if isinstance(table, MergedConstituents):
+        return table.parents[1:]
+    return table.owned if isinstance(table, DerivedTable) else ()
+
+
+def _unnamed(table: Table, served: Collection[Table]) -> list[Table]:
     """The table, and those without a name that it is computed from, each once."""
     found, waiting = dict.fromkeys([table]), [table]
     while waiting:
         for parent in waiting.pop().parents:
-            if isinstance(parent, DerivedTable) and parent not in served and parent not in found:
+            if kind_name(parent) == "derived" and parent not in served and parent not in found:
                 found[parent] = None
                 waiting.append(parent)
     return list(found)

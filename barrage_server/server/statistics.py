@@ -29,7 +29,7 @@ class TableStatistics:
         failed: whether it has failed in a cycle, and does not change any more.
         state_bytes: of a derived table, bytes of its own storage and of that of tables without a name that it is
             computed from; 0 for others.
-        cycles: of a derived table, the number of cycles in which it changed.
+        cycles: of a derived table, the number of cycles in which it followed its inputs.
         changed_rows: rows added, removed and modified in these cycles.
         seconds: processor time of these cycles, with that of tables without a name that it is computed from.
 
@@ -135,7 +135,7 @@ class ResultStatistics:
         tables: the names of the server's tables from which it is computed.
         rows: rows in the current version.
         state_bytes: bytes of its own storage, without the storage of its inputs.
-        cycles: number of cycles in which it changed; 0 for a table that cannot change.
+        cycles: number of cycles in which it followed its inputs; 0 for a table that cannot change.
         changed_rows: rows added, removed and modified in these cycles.
         seconds: processor time of these cycles.
         failed: whether it has failed in a cycle, and does not change any more.

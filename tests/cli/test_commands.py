@@ -69,6 +69,21 @@ def test_tables_shows_what_derived_ones_cost_and_which_have_failed(
     assert [line.split()[-1] for line in shown.splitlines() if line.startswith("totals ")] == ["-", "-"]
 
 
+def test_storage_of_tables_without_a_name_is_counted_once(server: bs.Server, quotes: KeyedTable) -> None:
+    kept = quotes.snapshot()
+    merged = quotes.partition_by("sym").transform(lambda table: table.sort("price")).merge()
+    clock = bs.time_table("PT1H", graph=server.graph)
+    for name, table in (("kept", kept), ("sorted", kept.sort("price")), ("merged", merged), ("clock", clock)):
+        server.add_table(name, table)
+    found = {entry.name: entry.state_bytes for entry in server.statistics().tables}
+    assert (found["kept"], found["clock"]) == (kept.state_bytes, clock.state_bytes)
+    assert min(found.values()) >= 0 < min(found["kept"], found["sorted"])
+    keys, *sorted_parts = merged.parents
+    constituents = [part.parents[0] for part in sorted_parts]
+    below = [keys, *constituents, constituents[0].parents[0]]
+    assert found["merged"] == merged.state_bytes + sum(table.state_bytes for table in below)
+
+
 def test_figures_are_whole_in_a_narrow_terminal(
     server: bs.Server, quotes: KeyedTable, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -242,7 +242,7 @@ def test_times_are_cast_to_their_own_classes(formula: str, result: pa.DataType, 
     ("formula", "text"),
     [
         ("m * m", "'*' does not take a BigDecimal and a BigDecimal. The result may need more than 76 digits: take"),
-        ("abs(u)", "it takes (number). A BigDecimal is no number there: take '(double)x', or '(long)x'."),
+        ("abs(u)", "it takes (number). A BigDecimal is no number there: take '(double)x'."),
         (
             "ifelse(true, i, `a`)",
             "it takes (boolean, any, any). Where it takes 'any' more than once, these have one type.",
