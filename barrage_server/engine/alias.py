@@ -43,12 +43,12 @@ def own(source: Table) -> DerivedTable:
 
     It holds the only reference to ``source``.
     """
-    made = _Owner([source], source.name, Same(source.schema), traits=source.traits)
+    made = OwningAlias([source], source.name, Same(source.schema), traits=source.traits)
     source.graph.attach(made)
     return made
 
 
-class _Owner(DerivedTable):
+class OwningAlias(DerivedTable):
     """An alias that holds the only reference to its source."""
 
     @property

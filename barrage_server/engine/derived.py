@@ -111,6 +111,11 @@ class DerivedTable(Table):
         return ()
 
     @property
+    def included(self) -> Sequence[Table]:
+        """The parents whose storage is in :attr:`state_bytes`."""
+        return self.owned
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of the operator's state, and of a row set of its own."""
         return self._operator.nbytes + row_bytes(self._outcome.rows, [parent.version for parent in self.parents])

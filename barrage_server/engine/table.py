@@ -324,20 +324,15 @@ class Table(Operable["Table"], Readable):
         """The current content for any library that reads Arrow streams."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    @property
-    def _class_name(self) -> str:
-        """The name of the first class of this table that users know."""
-        return next(each.__name__ for each in type(self).__mro__ if not each.__name__.startswith("_"))
-
     def __repr__(self) -> str:
         failed = "" if self.failure is None else " failed"
-        return f"<{self._class_name} {self.name!r} rows={self.size} step={self._version.step}{failed}>"
+        return f"<{type(self).__name__} {self.name!r} rows={self.size} step={self._version.step}{failed}>"
 
     def _repr_html_(self) -> str:
         """The first rows, for notebooks."""
         version = self._version
         notes = () if self.failure is None else ("failed",)
-        return table_html(f"{self._class_name} {self.name}", version, key_columns=self.key_columns, notes=notes)
+        return table_html(f"{type(self).__name__} {self.name}", version, key_columns=self.key_columns, notes=notes)
 
 
 class SourceTable(Table):

@@ -174,7 +174,7 @@ class _IntegerSum(_OfValues):
 
     def exchange(self, exchange: Exchange, inputs: tuple[int, ...]) -> None:
         """Change the sums by the differences."""
-        changes = exchange.changes(_integer_changes, inputs, self.summands)
+        changes = exchange.changes(_changes, inputs, self.summands)
         if changes is None:
             super().exchange(exchange, inputs)
         else:
@@ -224,7 +224,7 @@ class _DoubleSum(_OfValues):
     def exchange(self, exchange: Exchange, inputs: tuple[int, ...]) -> None:
         """Exchange values at once in groups that keep other values."""
         keeps_others = not np.count_nonzero(exchange.counts == self.numbers.array[exchange.groups])
-        changes = exchange.changes(_double_changes, inputs, self.summands) if keeps_others else None
+        changes = exchange.changes(_changes, inputs, self.summands) if keeps_others else None
         if changes is None:
             super().exchange(exchange, inputs)
         else:
@@ -459,33 +459,23 @@ def _integer_sums(places: Int64Array, groups: int, values: Int64Array) -> Int64A
     return found
 
 
-def _integer_changes(
+def _changes(
     places: Int64Array,
     groups: int,
     old: Sequence[pa.Array],
     new: Sequence[pa.Array],
-    summands: Callable[[Sequence[pa.Array]], Int64Array],
+    summands: Callable[[Sequence[pa.Array]], npt.NDArray[Any]],
 ) -> GroupChanges | None:
-    """What sums change by; ``None`` with nulls."""
-    if _have_nulls(old) or _have_nulls(new):
-        return None
-    return (_integer_sums(places, groups, summands(new) - summands(old)),)
-
-
-def _double_changes(
-    places: Int64Array,
-    groups: int,
-    old: Sequence[pa.Array],
-    new: Sequence[pa.Array],
-    summands: Callable[[Sequence[pa.Array]], DoubleArray],
-) -> GroupChanges | None:
-    """What sums change by.
+    """What sums of 64-bit integers or doubles change by.
 
     ``None`` with nulls, and where :func:`exact_exchange` has none.
     """
     if _have_nulls(old) or _have_nulls(new):
         return None
-    found = exact_exchange(places, groups, summands(old), summands(new))
+    before, after = summands(old), summands(new)
+    if before.dtype == np.int64:
+        return (_integer_sums(places, groups, after - before),)
+    found = exact_exchange(places, groups, before, after)
     return None if found is None else tuple(found)
 
 

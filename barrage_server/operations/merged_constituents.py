@@ -139,6 +139,11 @@ class MergedConstituents(DerivedTable):
         return self.state_bytes + self.parents[0].nbytes
 
     @property
+    def included(self) -> Sequence[Table]:
+        """The merged tables."""
+        return self.parents[1:]
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of the keys, and of the state of the tables."""
         parts = list(self._parts.values())  # other threads ask while keys come and go

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from barrage_server.engine import Table
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.kinds import kind_name
-from barrage_server.operations.merged_constituents import MergedConstituents
 from barrage_server.relay import FollowedStatistics
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
@@ -74,7 +73,7 @@ def collected(
 def _figures(table: Table, served: Collection[Table], subscribers: int) -> TableStatistics:
     kind = kind_name(table)
     nodes = _unnamed(table, served) if kind == "derived" else []
-    counted = {inner for node in nodes for inner in _included(node)}
+    counted = {parent for node in nodes if isinstance(node, DerivedTable) for parent in node.included}
     computed = table if isinstance(table, DerivedTable) else None
     return TableStatistics(
         name=table.name,
@@ -89,13 +88,6 @@ def _figures(table: Table, served: Collection[Table], subscribers: int) -> Table
         changed_rows=0 if computed is None else computed.changed_rows,
         seconds=sum([node.seconds for node in nodes if isinstance(node, DerivedTable)], 0.0),
     )
-
-
-def _included(table: Table) -> Collection[Table]:
-    """The tables whose storage is in :attr:`Table.state_bytes` of ``table``."""
-    if isinstance(table, MergedConstituents):
-        return table.parents[1:]
-    return table.owned if isinstance(table, DerivedTable) else ()
 
 
 def _unnamed(table: Table, served: Collection[Table]) -> list[Table]:
