@@ -190,6 +190,52 @@ def test_a_lost_link_says_why_and_comes_back_at_the_same_place(tab: Tab, server:
     assert tab.page.locator("#a .connection").is_hidden()
 
 
+@pytest.mark.parametrize("come", [False, True], ids=["before they have come", "before they are painted"])
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_a_row_may_be_entered_before_the_first_rows(tab: Tab, server: bs.Server, kind: str, come: bool) -> None:
+    rows = {"key": list(range(500)), "name": [f"n:{row + 1}" for row in range(500)]}
+    if kind == "keyed":
+        server.keyed_table("t", SCHEMA, key="key").upsert(rows)
+    else:
+        server.append_table("t", SCHEMA).append(rows)
+    widgets = Widgets(tab, server)
+    tab.page.evaluate(
+        """(come) => {
+        const frames = [];
+        const shadow = () => document.querySelector("#a .barrage-widget").shadowRoot;
+        window.enter = () => {
+            const row = shadow().querySelector("[aria-label='Go to row']");
+            if (row === null) return false;
+            row.value = "300";
+            row.form.requestSubmit();
+            return true;
+        };
+        const { requestAnimationFrame } = window;
+        if (come) window.requestAnimationFrame = (run) => frames.push(run);
+        show("a", {_target: {table: "t", title: "t"}});
+        window.paintAgain = () => {
+            window.requestAnimationFrame = requestAnimationFrame;
+            frames.forEach((run) => requestAnimationFrame(run));
+        };
+        if (come) return;
+        const watch = new MutationObserver(() => { if (enter()) watch.disconnect(); });
+        watch.observe(shadow(), {childList: true, subtree: true});
+    }""",
+        come,
+    )
+    if come:
+        lag = tab.page.locator("#a .lag")
+        until(lambda: lag.count() == 1 and lag.inner_text() != "", what="the first rows")
+        assert widgets.painted("a") == []
+        assert tab.page.evaluate("enter()")
+        tab.page.evaluate("paintAgain()")
+    until(lambda: "n:300" in widgets.painted("a"), what="the row")
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.keyboard.press("Enter")
+    until(lambda: "n:301" in tab.page.locator("#a .panel").inner_text(), what="a cell below it")
+
+
 def test_traits_change_what_is_shown(tab: Tab, server: bs.Server) -> None:
     filled(server)
     widgets = Widgets(tab, server)

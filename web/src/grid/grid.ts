@@ -186,12 +186,17 @@ export class Grid implements GestureTarget, KeyTarget {
     this.invalidate();
   }
 
-  /** Makes `row`, from 0, the active one, and shows it. */
+  /** Makes `row`, from 0, the active one, and shows it. Before the first rows have come it is where the table starts. */
   goTo(row: number): void {
-    const { rows } = this.geometry;
-    const target = Math.max(0, Math.min(row, rows - 1));
     this.chosen = true;
     this.mirroredAt = 0;
+    if (this.source?.window === undefined) {
+      this.startAt(row, false);
+      this.invalidate();
+      return;
+    }
+    this.fit(); // rows may have come since the last frame
+    const target = Math.max(0, Math.min(row, this.geometry.rows - 1));
     this.selection.moveTo({ row: target, place: this.selection.active.place });
     this.jump(() => {
       this.scroller.to(around(target, this.scroller.extent));
@@ -393,10 +398,7 @@ export class Grid implements GestureTarget, KeyTarget {
       this.seenWindow = window;
       this.highlights = new Highlights(!this.motion.matches);
     }
-    const visible = visibleRows(height);
-    this.scroller.resize({ rows: this.geometry.rows, visible });
-    const selectable = this.geometry.rows === 0 ? this.selection.active.row + 1 : this.geometry.rows; // a table without rows keeps the place
-    this.selection.resize({ rows: selectable, places: this.layout.shown.length, page: Math.max(1, visible - 1) });
+    this.fit();
     this.across.resize(this.layout.total, columnSpace(this.geometry));
     this.ask(source);
     if (window !== undefined) this.highlights.note(window.version, now);
@@ -416,6 +418,15 @@ export class Grid implements GestureTarget, KeyTarget {
     if (fade !== undefined) this.later("fade", fade);
     this.reflect(geometry, now);
     this.tell();
+  }
+
+  /** Takes over the table's rows and the space. */
+  private fit(): void {
+    const { rows, height } = this.geometry;
+    const visible = visibleRows(height);
+    this.scroller.resize({ rows, visible });
+    const selectable = rows === 0 ? this.selection.active.row + 1 : rows; // a table without rows keeps the place
+    this.selection.resize({ rows: selectable, places: this.layout.shown.length, page: Math.max(1, visible - 1) });
   }
 
   private ask(source: GridSource): void {

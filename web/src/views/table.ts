@@ -78,6 +78,8 @@ export class TableView {
   private emptyTimer = 0;
   private quietTimer = 0;
   private wasEmpty = false;
+  /** Whether the address or the user has named a row or the end. */
+  private placed: boolean;
 
   /** @param place where the view is shown: the grid measures itself */
   constructor(place: HTMLElement, page: TablePage, table: string, address: Address) {
@@ -85,6 +87,7 @@ export class TableView {
     this.table = table;
     this.address = address;
     const { info } = this;
+    this.placed = address.follow !== undefined;
     this.query = address.query ?? NOTHING;
     this.kind = this.query.sort.length > 0 ? "derived" : info?.kind ?? ""; // the end of an order is not what is newest
     this.bar = this.makeBar();
@@ -144,6 +147,7 @@ export class TableView {
     return new Toolbar(this.table, {
       goTo: (row) => {
         this.page.notice.clear();
+        this.placed = true;
         this.grid.goTo(row);
         this.grid.focus();
       },
@@ -177,7 +181,7 @@ export class TableView {
     if (this.kind === "" && this.view.kind !== "") {
       this.kind = this.view.kind;
       this.grid.scroller.sticky = followsEnd(this.kind);
-      if (this.grid.scroller.sticky && this.address.follow === undefined) this.grid.follow(true);
+      if (this.grid.scroller.sticky && !this.placed) this.grid.follow(true);
     }
     this.grid.invalidate();
     this.showCover();
