@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from barrage_server.engine.cycle import Commit, Cycle
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
+from barrage_server.engine.garbage import NO_SEARCH
 from barrage_server.engine.listener_queue import Change, ListenerQueue
 from barrage_server.errors import InternalError, UnavailableError
 
@@ -64,7 +65,12 @@ class CycleRunner:
                 self._write(cycle, admitted)
             except Exception as error:
                 cycle, admitted = self._admit(self._unlogged(admitted, error))
-            return self._compute(cycle, admitted) if admitted else None
+            if not admitted:
+                return None
+            with NO_SEARCH:  # until the former versions are gone, which the cycle refers to
+                interrupt = self._compute(cycle, admitted)
+                del cycle
+            return interrupt
         except BaseException:
             if self.log is not None:
                 self.log.take_back()

@@ -268,8 +268,15 @@ class HeldCursors:
         self._lock = Lock()
 
     def add(self, cursor: UndoCursor) -> None:
-        """Add the newest cursor."""
-        self._added.append(ref(cursor))
+        """Add the newest cursor, and forget the oldest that are not used any more."""
+        added = self._added
+        if added and added[0]() is None and self._lock.acquire(blocking=False):
+            try:
+                while added and added[0]() is None:
+                    added.popleft()
+            finally:
+                self._lock.release()
+        added.append(ref(cursor))
 
     def compact(self, *, skip_recent: bool = False) -> None:
         """Merge the entries of all complete nodes, unless another thread does so now.
