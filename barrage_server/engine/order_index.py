@@ -36,6 +36,7 @@ from barrage_server.engine.order_leaves import (
 )
 from barrage_server.engine.order_moves import Moves, OrderRows
 from barrage_server.engine.order_places import Fitted, Places
+from barrage_server.engine.order_positions import Positions
 from barrage_server.engine.order_windows import FILLED, Hot, Windows, ranges, windows_of
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.store import ColumnStore
@@ -68,6 +69,7 @@ class OrderIndex:
 
     Attributes:
         store: one column: the key of the row in each slot.
+        size: the number of rows.
     """
 
     def __init__(self, *, versioned: bool = True, follows: bool = True, longest: int = LEAVES) -> None:
@@ -75,11 +77,13 @@ class OrderIndex:
         self._follows = follows
         self._fences = Fences()
         self.store = ColumnStore(MAP_SCHEMA)
+        self.size = 0
         self._slots = Cells(np.int64)  # by the key of the row
         self._blocks = Blocks.of(0, longest)
         self._masks: Masks = np.zeros(0, np.uint32)
         self._credit = 0  # rows that blocks may move to grow early
         self._rows = OrderRows()
+        self._positions: Positions | None = None  # until the order changes
         self._is_new = True
 
     @property
@@ -97,6 +101,18 @@ class OrderIndex:
         """The slots that hold rows, as row keys."""
         return self._rows.get(self._blocks, self._masks)
 
+    def slots_within(self, first: Int64Array, end: Int64Array) -> Int64Array:
+        """The slots of the rows from each position ``first`` up to its ``end``.
+
+        Args:
+            first: positions, ascending.
+            end: positions behind them, up to the next one of ``first``.
+        """
+        known = self._positions_for(int((end - first).sum()))
+        if known is None:
+            return self.rows.subset(RowSet.from_ranges(first, end - 1)).keys()
+        return known.slots(ranges(first, end))
+
     def view(self) -> StoredView:
         """The present map from slots to rows, for a version."""
         return self.store.views()[0]
@@ -113,7 +129,20 @@ class OrderIndex:
         """For each of ``count`` items, the number of rows that it does not come before."""
         rest = Rest(self._masks, np.zeros(0, np.int64))
         places = self._places(count, before, rest, codes)
-        return self.rows.rank(self._blocks.slots(places.leaves) + places.until)
+        positions = self._positions_for(count)
+        if positions is None:
+            return self.rows.rank(self._blocks.slots(places.leaves) + places.until)
+        return positions.of_places(places.leaves, places.offsets)
+
+    def positions_of(self, slots: Int64Array) -> Int64Array:
+        """The positions of the rows in ``slots``."""
+        positions = self._positions_for(len(slots))
+        return self.rows.rank(slots) if positions is None else positions.of_slots(slots)
+
+    def slots_at(self, positions: Int64Array) -> Int64Array:
+        """The slots of the rows at ``positions``, in any order."""
+        known = self._positions_for(len(positions))
+        return self.rows.select(positions) if known is None else known.slots(positions)
 
     def drop_before(self, key: int) -> None:
         """Drop storage for row keys below ``key``, which are not used any more."""
@@ -131,6 +160,7 @@ class OrderIndex:
             order: their positions in ``rows``, in order.
         """
         self.forget_codes()
+        self._positions, self.size = None, rows.size
         if not rows:
             return
         count, width = rows.size, FILLED if self._follows else SLOTS
@@ -189,6 +219,7 @@ class OrderIndex:
             places = self._places_behind(behind, known, before, rest, codes)
         moves = self._take_in(rest, new, was, places, gone, codes)
         self._trim()
+        self._positions, self.size = None, self.size + len(new) - len(gone)
         return moves
 
     # Finding places.
@@ -381,6 +412,15 @@ class OrderIndex:
                 column.drop_after(self._blocks.last_slot)
 
     # Cells.
+
+    def _positions_for(self, look_ups: int) -> Positions | None:
+        """The positions of rows, unless a row set finds some of them sooner."""
+        found = self._positions
+        if not Positions.are_worth(look_ups, len(self._masks), known=found is not None):
+            return None
+        if found is None:
+            found = self._positions = Positions(self._blocks, self._masks)
+        return found
 
     @property
     def _undo(self) -> Undo | None:

@@ -227,7 +227,7 @@ class AsOfJoin(Operator):
         found = np.full(len(groups), _NO_ROW, np.int64)
         if self._is_backward:
             places = places - 1
-        there = np.flatnonzero((places >= 0) & (places < order.rows.size))
+        there = np.flatnonzero((places >= 0) & (places < order.size))
         keys = self._right.keys_at(places[there])
         mine = self._right.groups_of(keys) == groups[there]
         found[there[mine]] = keys[mine]
@@ -256,7 +256,7 @@ class AsOfJoin(Operator):
         there = self._right.rank(stamped, before_equal=not self._is_backward)
         there = there if self._is_backward else there - 1
         assert self._right.order is not None
-        known = np.flatnonzero((there >= 0) & (there < self._right.order.rows.size))
+        known = np.flatnonzero((there >= 0) & (there < self._right.order.size))
         keys = self._right.keys_at(there[known])
         mine = self._right.groups_of(keys) == groups[known]
         known, keys = known[mine], keys[mine]
@@ -272,8 +272,8 @@ class AsOfJoin(Operator):
         first = np.argsort(starts)
         order = self._left.order
         assert order is not None
-        places = RowSet.union_all([RowSet.from_ranges(*_merged(starts[first], ends[first]))])
-        return RowSet.from_keys(order.keys_at(order.rows.subset(places).keys()))
+        merged, last = _merged(starts[first], ends[first])
+        return RowSet.from_keys(order.keys_at(order.slots_within(merged, last + 1)))
 
     def _near_left_rows(self, stamped: Stamped) -> tuple[Stamped, Int64Array, Int64Array]:
         """Right groups and stamps that have left rows on the side of the join.

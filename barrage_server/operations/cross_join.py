@@ -122,7 +122,7 @@ class CrossJoin(Operator):
         self._left.start(left)
         self._right.start(right)
         self._extend()
-        everything = np.arange(self._order.rows.size)
+        everything = np.arange(self._order.size)
         self._set_firsts(everything)
         sizes = self._sizes(np.arange(self._groups.count))
         counts = self._left.counts.array[: self._groups.count]
@@ -275,13 +275,13 @@ class CrossJoin(Operator):
         Groups are given by their position.
         """
         order = self._left.order
-        if order is None or not len(groups) or not order.rows:
+        if order is None or not len(groups) or not order.size:
             return _NOTHING, _NOTHING
         first, end = self._left.bounds(groups)
         counts = end - first
         numbers = np.repeat(np.arange(len(groups)), counts)
         places = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts - first, counts)
-        keys = order.keys_at(order.rows.select(places))
+        keys = order.keys_at(order.slots_at(places))
         if but:
             kept = ~but.contains(keys)
             keys, numbers = keys[kept], numbers[kept]

@@ -297,7 +297,7 @@ class Distinct(OfDistinct):
             return pa.nulls(len(groups), self.type)
         first = self._order.rank(len(groups), lambda items, others: groups[items] <= self.owners(others))
         positions = ranges_of(first, numbers)
-        values = self.values(self._order.keys_at(self._order.rows.select(positions)))
+        values = self.values(self._order.keys_at(self._order.slots_at(positions)))
         offsets = np.concatenate(([0], np.cumsum(numbers))).astype(np.int32)
         return pa.ListArray.from_arrays(offsets, values, type=self.type, mask=pa.array(numbers == 0))
 

@@ -225,12 +225,11 @@ class GroupedRows:
 
     def rows_of(self, groups: Int64Array) -> RowSet:
         """The rows of ascending groups."""
-        if self.order is None or not len(groups) or not self.order.rows:
+        if self.order is None or not len(groups) or not self.order.size:
             return RowSet.empty()
         first, end = self.bounds(groups)
         some = first < end
-        places = RowSet.from_ranges(first[some], end[some] - 1)
-        return RowSet.from_keys(self.order.keys_at(self.order.rows.subset(places).keys()))
+        return RowSet.from_keys(self.order.keys_at(self.order.slots_within(first[some], end[some])))
 
     def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The positions in the order at which groups begin and end."""
@@ -242,7 +241,7 @@ class GroupedRows:
     def keys_at(self, places: Int64Array) -> Int64Array:
         """The row keys of the rows at positions of the order."""
         assert self.order is not None
-        return self.order.keys_at(self.order.rows.select(places))
+        return self.order.keys_at(self.order.slots_at(places))
 
     def pack(self, rows: RowSet, living: Int64Array) -> None:
         """Apply the new numbers of the groups ``living``, for all readable ``rows``."""

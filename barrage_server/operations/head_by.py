@@ -95,7 +95,7 @@ class HeadBy(Operator):
             self._rows - moved,
             before - stayed,
             moves.shifted.clip(stayed) if moves.shifted.size else moves.shifted,
-            tuple(self._places(update.modified[number]) & moved for number in self._columns),
+            self._modified(update, moved),
         )
         self._pack(version)
         return self._outcome(version, own)
@@ -111,7 +111,7 @@ class HeadBy(Operator):
             return RowSet.empty()
         rows = np.minimum(end - first, self._most)
         first = end - rows if self._from_end else first
-        return self._order.rows.subset(RowSet.from_ranges(first, first + rows - 1))
+        return RowSet.from_sorted_keys(self._order.slots_within(first, first + rows))
 
     def _spans(self, first: Int64Array, end: Int64Array) -> RowSet:
         """Return the keys between the first and the last row of groups.
@@ -123,11 +123,17 @@ class HeadBy(Operator):
         """
         if not len(first):
             return RowSet.empty()
-        keys = self._order.rows.select(np.stack((first, end - 1), axis=1).ravel())
+        keys = self._order.slots_at(np.stack((first, end - 1), axis=1).ravel())
         return RowSet.from_ranges(keys[::2], keys[1::2])
 
-    def _places(self, rows: RowSet) -> RowSet:
-        return RowSet.from_keys(self._order.slots_of(rows.keys())) if rows else rows
+    def _modified(self, update: TableUpdate, stayed: RowSet) -> tuple[RowSet, ...]:
+        """The modified rows of each column; many columns have the same."""
+        found: dict[int, RowSet] = {}
+        for rows in update.modified:
+            if id(rows) not in found:
+                slots = RowSet.from_keys(self._order.slots_of(rows.keys())) if rows else rows
+                found[id(rows)] = slots & stayed
+        return tuple(found[id(update.modified[number])] for number in self._columns)
 
     def _pack(self, version: TableVersion) -> None:
         """Forget groups without rows when they outnumber the others."""

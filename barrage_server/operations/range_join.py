@@ -180,7 +180,7 @@ class RangeJoin(Operator):
         groups = self._left.groups_of(rows.keys())
         makes_sense = self._makes_sense(low, high)
         order = self._right.order
-        if order is None or not order.rows:
+        if order is None or not order.size:
             return np.zeros(len(groups), np.int64), np.where(makes_sense, 0, _NULL)
         origin, group_end = self._right.bounds(groups)
         # values without an order stand at the ends of each group: null first, NaN last

@@ -169,7 +169,7 @@ class Ranking:
 
     def keys_at(self, positions: Int64Array) -> Int64Array:
         """The keys of the rows at these positions."""
-        return self._order.keys_at(self._order.rows.select(positions))
+        return self._order.keys_at(self._order.slots_at(positions))
 
     def members(self) -> Members:
         """The rows of each group, for a version.
@@ -179,9 +179,9 @@ class Ranking:
         return Members(self._order.rows, self._order.view(), self._groups.view())
 
     @property
-    def places(self) -> RowSet:
-        """The slots of rows."""
-        return self._order.rows
+    def size(self) -> int:
+        """The number of rows."""
+        return self._order.size
 
     def view(self) -> ColumnView:
         """The row key in each slot, for a version."""
@@ -274,7 +274,7 @@ class Ranked(Accumulator):
         if len(groups) * _COUNTED < len(numbers):
             return self.ranking.firsts(groups)
         ends = np.cumsum(numbers)
-        if int(ends[-1]) != self.ranking.places.size:  # it has others
+        if int(ends[-1]) != self.ranking.size:  # it has others
             return self.ranking.firsts(groups)
         found: Int64Array = (ends - numbers)[groups]
         return found

@@ -264,11 +264,11 @@ class ChosenRows(RightRows):
         order = self._rows.order
         assert order is not None
         rows = np.full(len(groups), NO_ROW, np.int64)
-        if order.rows:
+        if order.size:
             first, end = self._rows.bounds(groups)
             some = first < end
             places = (end - 1 if self._is_last else first)[some]
-            rows[some] = order.keys_at(order.rows.select(places))
+            rows[some] = order.keys_at(order.slots_at(places))
         changed = rows != self.of(groups)
         others: Int64Array = groups[changed]
         self._set(others, rows[changed])

@@ -153,7 +153,7 @@ class StampedRows(GroupedRows):
 
         """
         order = self.order
-        if order is None or not order.rows or not has_codes(self.stamp_type):
+        if order is None or not order.size or not has_codes(self.stamp_type):
             return None
         codes = code_of(self.stamps(version.row_set))
         if codes is None:

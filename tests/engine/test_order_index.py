@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from barrage_server.engine.order_blocks import LEAVES, Blocks, Growth
 from barrage_server.engine.order_fences import OrderCodes
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.order_leaves import SLOTS
+from barrage_server.engine.order_positions import Positions
 from barrage_server.engine.order_windows import Hot, ranges, windows_of
 from barrage_server.rowset import RowSet
 
@@ -99,6 +100,17 @@ class Model:
         ranks = self.index.rank(len(values), comes_before, self.codes(values, count))
         assert ranks.tolist() == [bisect.bisect_left(there, value) for value in values]
 
+    def check_positions(self, slots: Any) -> None:
+        """Positions are those in the row set of the order, whichever of the two finds them."""
+        assert self.index.size == len(slots)
+        every = np.arange(len(slots))
+        for some in (every, every[::-3], every[:1], every[:0]):
+            assert self.index.slots_at(some).tolist() == slots[some].tolist()
+            assert self.index.positions_of(slots[some]).tolist() == some.tolist()
+        first, end = every[::4], np.minimum(every[::4] + 2, len(slots))
+        within = [slot for begin, stop in zip(first, end, strict=True) for slot in slots[begin:stop].tolist()]
+        assert self.index.slots_within(first, end).tolist() == within
+
     def check(self, moves: Moves | None, before: dict[int, int]) -> None:
         slots = self.index.rows.keys()
         order = self.order()
@@ -106,6 +118,7 @@ class Model:
         assert rows == order
         assert self.index.slots_of(np.array(order, np.int64)).tolist() == slots.tolist()
         self.slots = dict(zip(order, slots.tolist(), strict=True))
+        self.check_positions(slots)
         if moves is not None:
             old = RowSet.from_keys(sorted(before.values()))
             stayed = old - moves.removed
@@ -125,8 +138,15 @@ def _in_order(keys: list[int]) -> tuple[RowSet, Any]:
     return rows, rows.find(keys)
 
 
+@pytest.fixture(params=["by leaf", "by row set"])
+def look_ups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How positions are found: what a large order chooses by the number of look-ups."""
+    monkeypatch.setattr(Positions, "are_worth", lambda *_, **__: request.param == "by leaf")
+
+
+@pytest.mark.usefixtures("look_ups")
 @given(seed=st.integers(0, 1 << 32))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
     chance = random.Random(seed)
     divisors: tuple[float, ...] = chance.choice([(), (1,), (50,), (300, 1), (300, 20, 0.01)])

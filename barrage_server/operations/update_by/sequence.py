@@ -84,13 +84,12 @@ class GroupSequence(GroupedRows):
         gone = np.sort(np.concatenate((departure.slots, departure.was)))
         if not len(gone):
             return _NONE
-        rows = self.order.rows
-        places = rows.find(gone)
+        places = self.order.positions_of(gone)
         begins = np.append(True, np.diff(places) > 1)
         before = places[begins] - 1
         behind = places[np.append(begins[1:], True)] + 1
-        beside = np.concatenate((before[before >= 0], behind[behind < rows.size]))
-        return self.order.keys_at(rows.select(np.unique(beside)))
+        beside = np.concatenate((before[before >= 0], behind[behind < self.order.size]))
+        return self.order.keys_at(self.order.slots_at(np.unique(beside)))
 
     def left(self, change: Change, time: int, departure: Departure) -> Marks:
         """The former groups and times of rows that left their group or time."""
@@ -122,7 +121,7 @@ class GroupSequence(GroupedRows):
         if not changed:
             return Ranges()
         positions, first, end = self._placed(changed)
-        size = self.order.rows.size
+        size = self.order.size
         after, before = min(max(frame.after, 0), size), min(max(frame.before, 1), size)
         return Ranges.of(positions - after, positions + before, first, end)
 
@@ -145,7 +144,7 @@ class GroupSequence(GroupedRows):
     def _placed(self, rows: RowSet) -> tuple[Int64Array, Int64Array, Int64Array]:
         """The positions of rows, and the bounds of their groups."""
         keys = rows.keys()
-        positions = self.order.rows.find(self.order.slots_of(keys))
+        positions = self.order.positions_of(self.order.slots_of(keys))
         groups, places = np.unique(self.groups_of(keys), return_inverse=True)
         first, end = self.bounds(groups)
         return positions, first[places], end[places]
@@ -154,7 +153,7 @@ class GroupSequence(GroupedRows):
 
     def keys_at(self, positions: Int64Array) -> Int64Array:
         """The row keys at positions."""
-        return self.order.keys_at(self.order.rows.select(positions))
+        return self.order.keys_at(self.order.slots_at(positions))
 
     def runs(self, ranges: Ranges) -> Iterator[Runs]:
         """The rows of ranges, some ranges at a time."""
@@ -171,7 +170,7 @@ class GroupSequence(GroupedRows):
             yield self.keys_at(read.positions()), windows
 
     def _windows(self, part: Ranges, frame: Frame) -> tuple[Ranges, Windows]:
-        size = self.order.rows.size
+        size = self.order.size
         before, after = (min(max(width, -size), size) for width in (frame.before, frame.after))
         read = Ranges.of(
             np.minimum(part.first, part.first - before + 1),
