@@ -101,7 +101,7 @@ class OrderIndex:
         """The slots that hold rows, as row keys."""
         return self._rows.get(self._blocks, self._masks)
 
-    def slots_within(self, first: Int64Array, end: Int64Array) -> Int64Array:
+    def rows_within(self, first: Int64Array, end: Int64Array) -> RowSet:
         """The slots of the rows from each position ``first`` up to its ``end``.
 
         Args:
@@ -110,8 +110,8 @@ class OrderIndex:
         """
         known = self._positions_for(int((end - first).sum()))
         if known is None:
-            return self.rows.subset(RowSet.from_ranges(first, end - 1)).keys()
-        return known.slots(ranges(first, end))
+            return self.rows.subset(RowSet.from_ranges(first, end - 1))
+        return RowSet.from_sorted_keys(known.slots(ranges(first, end)))
 
     def view(self) -> StoredView:
         """The present map from slots to rows, for a version."""

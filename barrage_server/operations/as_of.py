@@ -273,7 +273,7 @@ class AsOfJoin(Operator):
         order = self._left.order
         assert order is not None
         merged, last = _merged(starts[first], ends[first])
-        return RowSet.from_keys(order.keys_at(order.slots_within(merged, last + 1)))
+        return RowSet.from_keys(order.keys_at(order.rows_within(merged, last + 1).keys()))
 
     def _near_left_rows(self, stamped: Stamped) -> tuple[Stamped, Int64Array, Int64Array]:
         """Right groups and stamps that have left rows on the side of the join.

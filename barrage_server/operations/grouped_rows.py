@@ -229,7 +229,7 @@ class GroupedRows:
             return RowSet.empty()
         first, end = self.bounds(groups)
         some = first < end
-        return RowSet.from_keys(self.order.keys_at(self.order.slots_within(first[some], end[some])))
+        return RowSet.from_keys(self.order.keys_at(self.order.rows_within(first[some], end[some]).keys()))
 
     def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The positions in the order at which groups begin and end."""

@@ -17,13 +17,15 @@ from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import RedirectedView
 from barrage_server.engine.traits import TableTraits
 from barrage_server.operations.checks import check_column_names, known_columns, pair
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.grouped_rows import FEW_DEAD, Departure, GroupedRows, living_groups
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["HeadBy", "head_by"]
 
+_ALL: Final = 1 << 48
+"""Rows of a group that no table has: all rows are in the result, which is in the order of groups."""
 _NOTHING: Final = Moves.of(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty())
 
 
@@ -33,7 +35,8 @@ class HeadBy(Operator):
     The state is the order of all rows by group; no values.
 
     The rows of a group are together, and groups in the order in which they have appeared. A cycle costs the rows added,
-    removed, moved by shifts, and modified in a key column, and the rows of the result in their groups.
+    removed, moved by shifts, and modified in a key column, and the rows of the result in their groups; the latter only
+    if groups may have more rows than the result.
 
     Args:
         schema: the columns of the input.
@@ -77,28 +80,37 @@ class HeadBy(Operator):
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return self._outcome(version, TableUpdate.empty(len(self.schema)))
-        update, before = change.update, self._rows
+        update = change.update
         departure = self._members.leave(change)
         moves = self._members.arrive(version, update.added, departure) or _NOTHING
+        own = self._all(update, moves) if self._most >= _ALL else self._some(update, moves, departure)
+        self._pack(version)
+        return self._outcome(version, own)
+
+    def _all(self, update: TableUpdate, moves: Moves) -> TableUpdate:
+        """The update of a result that has all rows."""
+        self._rows = self._order.rows
+        return TableUpdate(moves.added, moves.removed, moves.shifted, self._modified(update, self._rows - moves.added))
+
+    def _some(self, update: TableUpdate, moves: Moves, departure: Departure) -> TableUpdate:
+        """Choose rows of the groups again that have lost or got rows."""
+        before = self._rows
         came = self._members.groups_of((update.added | departure.rekeyed).keys())
         touched = np.unique(np.concatenate((departure.groups, departure.former, came)))
         touched = touched[self._members.counts.array[touched] > 0]
         stayed = before - moves.removed
         moved = moves.shifted.apply(stayed) if moves.shifted.size else stayed
         first, end = self._bounds(touched)
-        self._rows = (moved - self._spans(first, end)) | self._chosen(first, end)
-        left = moved - self._rows
+        theirs, chosen = moved & self._spans(first, end), self._chosen(first, end)
+        left, come = theirs - chosen, chosen - theirs
+        removed = before & moves.removed
         if left:
             moved = moved - left
-            stayed = stayed - (moves.shifted.unapply(left) if moves.shifted.size else left)
-        own = TableUpdate(
-            self._rows - moved,
-            before - stayed,
-            moves.shifted.clip(stayed) if moves.shifted.size else moves.shifted,
-            self._modified(update, moved),
-        )
-        self._pack(version)
-        return self._outcome(version, own)
+            former = moves.shifted.unapply(left) if moves.shifted.size else left
+            stayed, removed = stayed - former, removed | former
+        self._rows = moved | come
+        shifted = moves.shifted.clip(stayed) if moves.shifted.size else moves.shifted
+        return TableUpdate(come, removed, shifted, self._modified(update, moved))
 
     def _bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The positions at which groups with rows begin and end."""
@@ -111,7 +123,7 @@ class HeadBy(Operator):
             return RowSet.empty()
         rows = np.minimum(end - first, self._most)
         first = end - rows if self._from_end else first
-        return RowSet.from_sorted_keys(self._order.slots_within(first, first + rows))
+        return self._order.rows_within(first, first + rows)
 
     def _spans(self, first: Int64Array, end: Int64Array) -> RowSet:
         """Return the keys between the first and the last row of groups.

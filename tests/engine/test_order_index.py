@@ -109,7 +109,7 @@ class Model:
             assert self.index.positions_of(slots[some]).tolist() == some.tolist()
         first, end = every[::4], np.minimum(every[::4] + 2, len(slots))
         within = [slot for begin, stop in zip(first, end, strict=True) for slot in slots[begin:stop].tolist()]
-        assert self.index.slots_within(first, end).tolist() == within
+        assert self.index.rows_within(first, end).keys().tolist() == within
 
     def check(self, moves: Moves | None, before: dict[int, int]) -> None:
         slots = self.index.rows.keys()
