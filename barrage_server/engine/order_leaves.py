@@ -21,6 +21,7 @@ __all__ = [
     "distinct",
     "first_slots",
     "last_slots",
+    "nth_slots",
     "packed",
 ]
 
@@ -54,6 +55,25 @@ def first_slots(masks: Masks) -> Int64Array:
 def last_slots(masks: Masks) -> Int64Array:
     """The last slot of each leaf that holds a row, or -1."""
     return np.frexp(masks.astype(np.float64))[1].astype(np.int64) - 1
+
+
+def nth_slots(masks: Masks, numbers: Int64Array) -> Int64Array:
+    """The slot of a row of each leaf, from the number of rows before it.
+
+    Args:
+        masks: the leaves.
+        numbers: a number for each of them, less than its number of rows.
+    """
+    masks, left = masks.copy(), numbers.astype(np.uint8)
+    found = np.zeros(len(masks), np.uint8)
+    for width in (16, 8, 4, 2, 1):  # it is in the lower half of what is left, or in the upper one
+        counts = np.bitwise_count(masks & np.uint32((1 << width) - 1))
+        is_upper = left >= counts
+        left -= counts * is_upper
+        skipped = is_upper.view(np.uint8) * np.uint8(width)
+        masks >>= skipped
+        found += skipped
+    return found.astype(np.int64)
 
 
 def by_leaf(slots: Int64Array) -> tuple[Int64Array, Masks]:

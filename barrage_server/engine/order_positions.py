@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from barrage_server.engine.order_blocks import Blocks
-from barrage_server.engine.order_leaves import BITS, SLOTS, Masks, Occupied, counts_of, packed
+from barrage_server.engine.order_leaves import BITS, SLOTS, Masks, counts_of, nth_slots, packed
 from barrage_server.engine.plan import Int64Array
 
 __all__ = ["Positions"]
@@ -58,6 +58,4 @@ class Positions:
     def slots(self, positions: Int64Array) -> Int64Array:
         """The slots of the rows at ``positions``, in any order."""
         leaves = self._before.searchsorted(positions, "right") - 1
-        occupied = Occupied.of(self._masks[leaves])
-        found: Int64Array = occupied.slots[occupied.starts + positions - self._before[leaves]]
-        return self._blocks.slots(leaves) + found
+        return self._blocks.slots(leaves) + nth_slots(self._masks[leaves], positions - self._before[leaves])
