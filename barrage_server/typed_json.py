@@ -22,13 +22,12 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 
 from barrage_server.arguments import shown
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
+from barrage_server.fixed_limits import JSON_DEPTH
 
-__all__ = ["KIND", "MAY_BE_EMPTY", "MOST_DEPTH", "REQUIRED", "AtLeast", "OwnForm", "TypedJson", "fields_of", "nearest"]
+__all__ = ["KIND", "MAY_BE_EMPTY", "REQUIRED", "AtLeast", "OwnForm", "TypedJson", "fields_of", "nearest"]
 
 KIND: Final = "kind"
 """The field of an object that names its class."""
-MOST_DEPTH: Final = 160
-"""Levels of nested lists and objects. A level of a plan's conditions takes two."""
 REQUIRED: Final[Mapping[str, bool]] = {"required": True}
 """Metadata of a field that must be present although it has a default in Python."""
 MAY_BE_EMPTY: Final = object()
@@ -370,9 +369,11 @@ def _within(place: str, name: str) -> str:
 
 
 def _check_depth(place: str, depth: int) -> None:
-    if depth > MOST_DEPTH:
+    if depth > JSON_DEPTH.most:
         top = place.split(".", 1)[0]
-        raise LimitError(f"{top} is nested too deep: {MOST_DEPTH} levels of lists and objects are the most.")
+        raise LimitError(
+            f"{top} is nested too deep: {JSON_DEPTH.most} levels of lists and objects are the most ({JSON_DEPTH.name})."
+        )
 
 
 def nearest(name: str, known: Collection[str]) -> str:

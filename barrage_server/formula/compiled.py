@@ -16,13 +16,12 @@ import pyarrow.types as pat
 from barrage_server.arguments import shown
 from barrage_server.errors import BarrageError, DependencyError, InternalError, InvalidRequestError, LimitError
 from barrage_server.extras import missing_extra
+from barrage_server.fixed_limits import FUNCTION_TYPES
 from barrage_server.formula.kinds import BOOLEAN, INTEGERS, NUMBERS, Kind, kind_of
 from barrage_server.formula.vectors import AnyArray, Cells, Flags, from_arrow
 
 __all__ = ["CompiledFunction"]
 
-_MOST_SIGNATURES: Final = 243
-"""Types of arguments that a function is compiled for: those that five arguments can have."""
 _MOST_REASON: Final = 300
 _PLACE: Final = re.compile(
     r"File |During: |There are |The (user-defined|unsupported)|<source |This (error|is) |Overload |Raised from "
@@ -152,8 +151,11 @@ class CompiledFunction:
         with self._lock:
             found = self._loops.get(types)
             if found is None:
-                if len(self._loops) >= _MOST_SIGNATURES:
-                    raise LimitError(f"'{self._name}' is compiled for {_MOST_SIGNATURES} types of arguments already.")
+                if len(self._loops) >= FUNCTION_TYPES.most:
+                    raise LimitError(
+                        f"'{self._name}' is compiled for {FUNCTION_TYPES.most} types of arguments already "
+                        f"({FUNCTION_TYPES.name})."
+                    )
                 try:
                     found = self._made(types)
                 except InvalidRequestError as error:

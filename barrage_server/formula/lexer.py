@@ -9,10 +9,10 @@ from enum import Enum, auto
 from typing import Final
 
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import FORMULA_CHARACTERS
 
-__all__ = ["MOST_CHARACTERS", "Text", "Token", "TokenKind", "tokens"]
+__all__ = ["Text", "Token", "TokenKind", "tokens"]
 
-MOST_CHARACTERS: Final = 10_000
 _AROUND: Final = 30
 """Characters that errors show before and after a place."""
 
@@ -91,8 +91,11 @@ def tokens(text: str) -> Iterator[Token]:
     """
     if not isinstance(text, str):
         raise InvalidRequestError(f"A formula is a string, not a {type(text).__name__}.")
-    if len(text) > MOST_CHARACTERS:
-        raise LimitError(f"A formula has at most {MOST_CHARACTERS} characters; this one has {len(text)}.")
+    if len(text) > FORMULA_CHARACTERS.most:
+        raise LimitError(
+            f"A formula has at most {FORMULA_CHARACTERS.most:,} characters ({FORMULA_CHARACTERS.name}); this one has "
+            f"{len(text):,}."
+        )
     at = 0
     while at < len(text):
         match = _PATTERN.match(text, at)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import FORMULA_DEPTH, FORMULA_PARTS
 from barrage_server.formula.hints import attribute_hint, token_hint
 from barrage_server.formula.kinds import STRING, Kind
 from barrage_server.formula.lexer import Text, Token, TokenKind, tokens
 from barrage_server.formula.literals import CONSTANTS, number, quoted
 from barrage_server.formula.syntax import Form, Node
 
-__all__ = ["CASTS", "MOST_DEPTH", "MOST_NODES", "TIME_CASTS", "WORDS", "parse"]
-
-MOST_DEPTH: Final = 64
-MOST_NODES: Final = 1_000
+__all__ = ["CASTS", "TIME_CASTS", "WORDS", "parse"]
 
 CASTS: Final = ("boolean", "byte", "short", "char", "int", "long", "float", "double", "String")
 TIME_CASTS: Final = ("Instant", "LocalDate", "LocalTime", "Duration")
@@ -85,9 +83,12 @@ class _Parser:
     def expression(self, least: int) -> Node:
         """An expression of operators that bind at least as strong as ``least``."""
         self._depth += 1
-        if self._depth > MOST_DEPTH:
-            at = self._peek().at
-            raise self._text.error(at, f"A formula is nested at most {MOST_DEPTH} levels deep.", LimitError)
+        if self._depth > FORMULA_DEPTH.most:
+            raise self._text.error(
+                self._peek().at,
+                f"A formula is nested at most {FORMULA_DEPTH.most} levels deep ({FORMULA_DEPTH.name}).",
+                LimitError,
+            )
         found = self._operators(self._postfix(self._prefix()), least)
         self._depth -= 1
         return found
@@ -249,8 +250,10 @@ class _Parser:
         literal: Kind | None = None,
     ) -> Node:
         self._nodes += 1
-        if self._nodes > MOST_NODES:
-            raise LimitError(f"A formula has at most {MOST_NODES} operators, names and values.")
+        if self._nodes > FORMULA_PARTS.most:
+            raise LimitError(
+                f"A formula has at most {FORMULA_PARTS.most:,} operators, names and values ({FORMULA_PARTS.name})."
+            )
         return Node(form, at, text, children, value, literal)
 
     def _peek(self) -> Token:

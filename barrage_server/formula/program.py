@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import TEXT_BYTES
 from barrage_server.formula.builder import build
 from barrage_server.formula.comparison import holds
 from barrage_server.formula.constant_comparisons import ConstantComparison, constant_comparison
@@ -20,9 +21,6 @@ from barrage_server.formula.steps import Lookup, Run, Steps
 from barrage_server.formula.vectors import Cells, Flags, Vector, to_arrow
 
 __all__ = ["Formula", "compile_condition", "compile_formula"]
-
-_MOST_BYTES: Final = (1 << 31) - 1
-"""Bytes of text of one array, whose offsets have 32 bits."""
 
 
 class Formula:
@@ -232,6 +230,6 @@ def _last_uses(made: Steps) -> list[list[int]]:
 
 def _too_large() -> LimitError:
     return LimitError(
-        f"The texts of a formula's result are too large for one array, which holds {_MOST_BYTES:,} bytes of them. "
-        "Compute fewer rows."
+        f"The texts of a formula's result are too large for one array, which holds {TEXT_BYTES.most:,} bytes of them "
+        f"({TEXT_BYTES.name}). Compute fewer rows."
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import FORMULA_STEPS
 from barrage_server.formula.arithmetic import Resolved
 from barrage_server.formula.functions import UserFunction
 from barrage_server.formula.inputs import decoded
@@ -17,8 +18,6 @@ from barrage_server.formula.kinds import INT, ZONE, Kind
 from barrage_server.formula.vectors import Cells, Vector, constant
 
 __all__ = ["Apply", "Lookup", "Run", "Step", "Steps", "Value"]
-
-_MOST_STEPS: Final = 4_000
 
 Lookup: TypeAlias = Callable[[str, "np.ndarray[Any, np.dtype[np.int64]]"], pa.Array]
 
@@ -139,8 +138,8 @@ class Steps:
     def _add(self, step: Step) -> int:
         """The number of the step with this key, added if it is new."""
         if step.key not in self._numbers:
-            if len(self.steps) >= _MOST_STEPS:
-                raise LimitError(f"A formula has at most {_MOST_STEPS} steps.")
+            if len(self.steps) >= FORMULA_STEPS.most:
+                raise LimitError(f"A formula has at most {FORMULA_STEPS.most:,} steps ({FORMULA_STEPS.name}).")
             self._numbers[step.key] = len(self.steps)
             self.steps.append(step)
         return self._numbers[step.key]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from barrage_server.byte_sizes import shown_apart
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import FORMULA_TEXT_BYTES
 
-__all__ = ["MOST_TEXT_BYTES", "check_text_bytes", "text_bytes"]
-
-MOST_TEXT_BYTES: Final = 128 << 20
-"""Bytes of text that a function may make for the rows of one evaluation."""
+__all__ = ["check_text_bytes", "text_bytes"]
 
 
 def text_bytes(texts: pa.Array | pa.Scalar, rows: int = 1) -> int:
@@ -29,7 +26,8 @@ def check_text_bytes(count: int) -> None:
         LimitError: they are too many.
 
     """
-    if count > MOST_TEXT_BYTES:
+    if count > FORMULA_TEXT_BYTES.most:
+        taken, most = shown_apart(count, FORMULA_TEXT_BYTES.most)
         raise LimitError(
-            f"A formula's texts would take {count >> 20} MiB at once; at most {MOST_TEXT_BYTES >> 20} MiB are allowed."
+            f"A formula's texts would take {taken} at once, and {most} is the most ({FORMULA_TEXT_BYTES.name})."
         )

@@ -14,12 +14,12 @@ from barrage_server.engine import Table
 from barrage_server.engine.partitioned import set_constituents
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
-from barrage_server.errors import InvalidRequestError, LimitError, UnsupportedTypeError
+from barrage_server.errors import InvalidRequestError, UnsupportedTypeError
 from barrage_server.formula import compile_formula, split_assignment
 from barrage_server.operations import checks
 from barrage_server.operations.accumulators import FUNCTIONS, Accumulator, is_number
 from barrage_server.operations.aggregate import Aggregate, AggregatedColumn
-from barrage_server.operations.checks import check_column_names, columns_by_name, pair, unknown_column
+from barrage_server.operations.checks import check_column_names, check_results, columns_by_name, pair, unknown_column
 from barrage_server.operations.constituents import Constituents
 from barrage_server.operations.counted import CountWhere
 from barrage_server.operations.distinct import DISTINCT, CountDistinct, Distinct, Unique
@@ -27,7 +27,6 @@ from barrage_server.operations.extremes import Extreme
 from barrage_server.operations.formulas import condition_of
 from barrage_server.operations.group_formula import GroupFormula
 from barrage_server.operations.kept import KEPT, Kept
-from barrage_server.operations.layout import MOST_FORMULAS
 from barrage_server.operations.members import Listed
 from barrage_server.operations.ordering import is_sortable
 from barrage_server.operations.ranking import RANKED, ranked_of
@@ -54,8 +53,7 @@ def agg_by(
     """
     (table,) = parents
     count = sum(max(1, len(aggregation.columns)) for aggregation in aggregations)
-    if count > MOST_FORMULAS:
-        raise LimitError(f"An agg_by has {count:,} results, and {MOST_FORMULAS:,} is the most.")
+    check_results("An agg_by", "results", count)
     keys = _keys(by)
     columns = [column for aggregation in aggregations for column in _columns(table, aggregation, keys)]
     if not by and not columns:

@@ -12,13 +12,38 @@ import pyarrow as pa
 from barrage_server.arguments import names as checked_names
 from barrage_server.arguments import number
 from barrage_server.engine.table import Table
-from barrage_server.errors import InvalidRequestError, UnknownColumnError
+from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError
+from barrage_server.fixed_limits import OPERATION_RESULTS
 
-__all__ = ["check_column_names", "columns_by_name", "columns_text", "known_columns", "pair", "part", "unknown_column"]
+__all__ = [
+    "check_column_names",
+    "check_results",
+    "columns_by_name",
+    "columns_text",
+    "known_columns",
+    "pair",
+    "part",
+    "unknown_column",
+]
 
 _MOST_COMPARED: Final = 1_000
 _MOST_LISTED: Final = 20
 _LONGEST: Final = 100
+
+
+def check_results(operation: str, what: str, count: int) -> None:
+    """Raise LimitError if an operation has too many results.
+
+    Args:
+        operation: with its article, as the beginning of a sentence.
+        what: the word for the results.
+        count: how many there are.
+
+    """
+    if count > OPERATION_RESULTS.most:
+        raise LimitError(
+            f"{operation} has at most {OPERATION_RESULTS.most:,} {what} ({OPERATION_RESULTS.name}), not {count:,}."
+        )
 
 
 def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownColumnError:

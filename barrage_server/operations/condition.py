@@ -23,6 +23,7 @@ import pyarrow.types as pat
 from barrage_server.arguments import shown
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import CONDITION_CANDIDATES
 from barrage_server.formula.constant_comparisons import ConstantComparison, constant_comparison
 from barrage_server.formula.kinds import DOUBLE, kind_of
 from barrage_server.formula.strings import pattern_fault
@@ -45,6 +46,7 @@ from barrage_server.plan.condition import (
     OneOf,
     Operand,
     Search,
+    check_condition,
 )
 
 __all__ = ["TreeCondition"]
@@ -53,9 +55,6 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 _Values: TypeAlias = Mapping[str, pa.Array]
 _Test: TypeAlias = Callable[[_Values], Flags]
 
-MOST_DEPTH: Final = 64
-MOST_NODES: Final = 1_000
-MOST_CANDIDATES: Final = 100_000
 _EXCHANGED: Final = {
     Comparison.LESS: Comparison.GREATER,
     Comparison.LESS_OR_EQUAL: Comparison.GREATER_OR_EQUAL,
@@ -89,8 +88,9 @@ class TreeCondition:
     calls_users: Final = False
 
     def __init__(self, condition: Condition, table: Table) -> None:
+        check_condition(condition)
         compiler = _Compiler(table)
-        self._test = compiler.test(condition, 1)
+        self._test = compiler.test(condition)
         self._columns = tuple(compiler.used)
         self.comparison = _comparison_of(condition, table.schema)
 
@@ -132,21 +132,15 @@ class _Compiler:
         self.used: dict[str, None] = {}
         self._table = table
         self._numbers = columns_by_name(table.schema)
-        self._nodes = 0
 
-    def test(self, condition: Condition, depth: int) -> _Test:
-        self._nodes += 1
-        if self._nodes > MOST_NODES:
-            raise LimitError(f"A condition has more than {MOST_NODES} parts.")
-        if depth > MOST_DEPTH:
-            raise LimitError(f"A condition is nested more than {MOST_DEPTH} deep.")
+    def test(self, condition: Condition) -> _Test:
         match condition:
             case All(conditions):
-                return _all([self.test(part, depth + 1) for part in conditions])
+                return _all([self.test(part) for part in conditions])
             case AnyOf(conditions):
-                return _any([self.test(part, depth + 1) for part in conditions])
+                return _any([self.test(part) for part in conditions])
             case Not(part):
-                inner = self.test(part, depth + 1)
+                inner = self.test(part)
                 return lambda values: ~inner(values)
             case Compare(comparison, left, right, ignores_case):
                 return self._compare(comparison, left, right, ignores_case)
@@ -217,8 +211,11 @@ class _Compiler:
         return test
 
     def _one_of(self, condition: OneOf) -> _Test:
-        if len(condition.candidates) > MOST_CANDIDATES:
-            raise LimitError(f"A condition has {len(condition.candidates)} candidates; {MOST_CANDIDATES} is the most.")
+        if len(condition.candidates) > CONDITION_CANDIDATES.most:
+            raise LimitError(
+                f"A condition has at most {CONDITION_CANDIDATES.most:,} candidates ({CONDITION_CANDIDATES.name}), not "
+                f"{len(condition.candidates):,}."
+            )
         target, tests = condition.target, []
         literals = [one for one in condition.candidates if not isinstance(one, Column)]
         if isinstance(target, Column):

@@ -16,6 +16,7 @@ from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import ROW_KEY
 from barrage_server.operations.grouped_rows import GroupedRows, forget_dead_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys
 from barrage_server.operations.pair_view import LeftView, Pairs, RightView
@@ -356,7 +357,7 @@ class CrossJoin(Operator):
         if left.row_set and left.row_set.last_key >= (MAX_KEY >> self._bits):
             raise LimitError(
                 f"The row keys of the left table of a join are too large: they take {self._bits} more bits, "
-                f"and the largest row key is {MAX_KEY:,}. Flatten it before."
+                f"and the largest row key is {ROW_KEY.most:,} ({ROW_KEY.name}). Flatten it before."
             )
 
     def _pack(self, left: TableVersion, right: TableVersion) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from barrage_server.engine.table import Table
-from barrage_server.errors import InvalidRequestError, LimitError
-from barrage_server.operations.checks import check_column_names, columns_by_name, known_columns, unknown_column
+from barrage_server.errors import InvalidRequestError
+from barrage_server.operations.checks import (
+    check_column_names,
+    check_results,
+    columns_by_name,
+    known_columns,
+    unknown_column,
+)
 from barrage_server.operations.columns import Computed, Layout
 from barrage_server.operations.formula_view import Computation
 
@@ -17,9 +23,6 @@ __all__ = ["Compile", "check_positions", "has_positions", "of_formulas", "rename
 
 Compile: TypeAlias = Callable[[str, Mapping[str, pa.DataType]], Computation]
 """Compiles the text of a formula for columns of these types."""
-
-MOST_FORMULAS: Final = 10_000
-"""Formulas of one operation."""
 
 
 def without(table: Table, names: Iterable[str]) -> Layout:
@@ -60,8 +63,7 @@ def of_formulas(
         LimitError: there are too many formulas.
 
     """
-    if len(assignments) > MOST_FORMULAS:
-        raise LimitError(f"An operation has {len(assignments)} formulas, and {MOST_FORMULAS} is the most.")
+    check_results("An operation", "formulas", len(assignments))
     places = _places(table)
     width = len(places)
     types = {field.name: field.type for field in table.schema}

@@ -14,12 +14,11 @@ import pyarrow.types as pat
 
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import CONDITION_TEXT_CHARACTERS
 from barrage_server.plan.condition import BigDecimal, Instant, LocalDate
 
 __all__ = ["bounds", "checked_text", "holds", "is_text", "literal_of", "number_of"]
 
-_MOST_TEXT: Final = 10_000
-"""Characters of a text."""
 _DIGITS: Final = re.compile(r"-?([0-9]{1,76})(?:\.([0-9]{1,76}))?", re.ASCII)
 _MOST_DIGITS: Final = 76
 """Digits of a decimal."""
@@ -93,8 +92,11 @@ def checked_text(value: Any) -> str:
     """
     if not isinstance(value, str):
         raise InvalidRequestError(f"A condition on strings needs a string, not {shown(value)}.")
-    if len(value) > _MOST_TEXT:
-        raise LimitError(f"A text of a condition has {len(value)} characters, and {_MOST_TEXT} is the most.")
+    if len(value) > CONDITION_TEXT_CHARACTERS.most:
+        raise LimitError(
+            f"A text of a condition has {len(value):,} characters, and {CONDITION_TEXT_CHARACTERS.most:,} is the most "
+            f"({CONDITION_TEXT_CHARACTERS.name})."
+        )
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -14,11 +14,11 @@ from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import LIST_ITEMS
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
 from barrage_server.rowset import RowSet
-from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["GroupView", "Listed", "Members", "lists_of", "ranges_of"]
 
@@ -161,10 +161,10 @@ def lists_of(values: pa.Array, lengths: Int64Array) -> pa.Array:
 
     """
     data_type = pa.list_(values.type)
-    if len(values) > MOST_ITEMS:
+    if len(values) > LIST_ITEMS.most:
         raise LimitError(
-            f"The lists of some groups have {len(values):,} values, and {MOST_ITEMS:,} is the most of one "
-            "array. Read fewer groups at a time."
+            f"The lists of some groups have {len(values):,} values, and {LIST_ITEMS.most:,} is the most of one "
+            f"array ({LIST_ITEMS.name}). Read fewer groups at a time."
         )
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     return from_storage(pa.ListArray.from_arrays(offsets, to_storage(values), type=storage_type(data_type)), data_type)

@@ -16,6 +16,7 @@ from barrage_server.engine.values import concatenated
 from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import ROW_KEY
 from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
 
 __all__ = ["BlockView", "Blocks", "Merge", "size_for"]
@@ -52,7 +53,7 @@ class Blocks:
         if end > MAX_KEY:
             raise LimitError(
                 "The row keys of these tables are too large to be merged: behind each other they exceed "
-                f"{MAX_KEY:,}, the largest row key. Flatten the tables first."
+                f"{ROW_KEY.most:,}, the largest row key ({ROW_KEY.name}). Flatten the tables first."
             )
         return cls(tuple(firsts), tuple(sizes))
 

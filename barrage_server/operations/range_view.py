@@ -14,14 +14,13 @@ from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import RANGE_ITEMS
 from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.members import Members
 from barrage_server.operations.row_places import check_copies
 
 __all__ = ["RangeMembers", "RangeView"]
 
-MOST_ITEMS: Final = 1 << 26
-"""Items of the lists of all columns that are read at once: half a GiB of numbers."""
 _BLOCK: Final = 1 << 20
 
 
@@ -60,10 +59,11 @@ class RangeMembers:
         groups, first, length = (numbers_of(view.read(plan)) for view in (self._groups, self._first, self._length))
         counts = np.maximum(length, 0)
         total = int(counts.sum())
-        if total > MOST_ITEMS // self._lists:
+        most = RANGE_ITEMS.most // self._lists
+        if total > most:
             raise LimitError(
                 f"The lists of {plan.size:,} rows have {total:,} items in each column, and "
-                f"{MOST_ITEMS // self._lists:,} is the most that is read at once. Use narrower ranges."
+                f"{most:,} is the most that is read at once ({RANGE_ITEMS.name}). Use narrower ranges."
             )
         check_interrupt()
         return self._members.parts_of(groups, first, counts), length

@@ -13,11 +13,10 @@ from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import VIEW_DEPTH
 
 __all__ = ["make", "name_for"]
 
-MOST_VIEWS: Final = 64
-"""Views that a value may pass on its way from storage: each takes some frames of the stack."""
 _LONGEST_NAME: Final = 200
 
 
@@ -77,10 +76,11 @@ def make(
 
 def _check_depth(views: Sequence[ColumnView], operation: str) -> None:
     deepest = max((view.depth for view in views), default=0)
-    if deepest > MOST_VIEWS:
+    if deepest > VIEW_DEPTH.most:
         raise LimitError(
-            f"The columns of '{operation}' would be computed from others {deepest} times in a row, and {MOST_VIEWS} is "
-            f"the most. Use 'update' or 'select' in between, which store their results."
+            f"The columns of '{operation}' would be computed from others {deepest} times in a row, and "
+            f"{VIEW_DEPTH.most} is the most ({VIEW_DEPTH.name}). Use 'update' or 'select' in between, which store "
+            f"their results."
         )
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from barrage_server.byte_sizes import shown_apart
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import COPIED_BYTES
 from barrage_server.operations.gathered import GatheredView
 
 __all__ = ["MappedView", "RowPlaces"]
-
-MOST_COPIED: Final = 512 << 20
-"""Bytes of lists or texts copied by one read."""
 
 
 class RowPlaces(NamedTuple):
@@ -88,7 +87,7 @@ def check_copies(values: pa.Array, places: Int64Array) -> None:
         LimitError: it is too much: long lists or texts, many times.
 
     """
-    if values.nbytes * len(places) <= MOST_COPIED or pat.is_primitive(values.type):
+    if values.nbytes * len(places) <= COPIED_BYTES.most or pat.is_primitive(values.type):
         return
     sizes = np.full(len(values) + 1, -(-values.nbytes // max(1, len(values))), np.int64)
     sizes[-1] = 0
@@ -100,8 +99,9 @@ def check_copies(values: pa.Array, places: Int64Array) -> None:
     elif pat.is_string(stored.type) or pat.is_large_string(stored.type):
         sizes[:-1] = pc.binary_length(stored).fill_null(0).to_numpy(zero_copy_only=False)
     taken = int(sizes[places].sum())
-    if taken > MOST_COPIED:
+    if taken > COPIED_BYTES.most:
+        shown, most = shown_apart(taken, COPIED_BYTES.most)
         raise LimitError(
-            f"The values of {len(places):,} rows would take {taken >> 20:,} MiB at once, and {MOST_COPIED >> 20:,} MiB "
-            f"is the most. Join shorter lists or texts."
+            f"The values of {len(places):,} rows would take {shown} at once, and {most} is the most "
+            f"({COPIED_BYTES.name}). Join shorter lists or texts."
         )

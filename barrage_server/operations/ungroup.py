@@ -18,6 +18,7 @@ from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import ROW_KEY
 from barrage_server.operations.checks import known_columns
 from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.result import make
@@ -239,7 +240,7 @@ class Ungroup(Operator):
         if version.row_set and version.row_set.last_key >= MAX_KEY >> bits:
             raise LimitError(
                 f"The row keys of the table are too large to number the items of rows: they take {bits} "
-                f"more bits, and the largest row key is {MAX_KEY:,}. Flatten it first."
+                f"more bits, and the largest row key is {ROW_KEY.most:,} ({ROW_KEY.name}). Flatten it first."
             )
         return self._numbering if bits == self._numbering.bits else _Numbering(bits)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barrage_server.arguments import flag, names, shown, text
 from barrage_server.errors import InvalidRequestError
-from barrage_server.plan.condition import Condition
+from barrage_server.plan.condition import Condition, check_condition
 from barrage_server.plan.expression import Expression, column_texts, formula_text
 from barrage_server.plan.texts import Texts
 from barrage_server.public import public
@@ -318,12 +318,15 @@ def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
 
     Raises:
         InvalidRequestError: ``value`` is something else; ``what`` is the name of the argument.
+        LimitError: a tree is too large.
 
     """
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     for entry in listed:
         if not isinstance(entry, str | Condition | Expression):
             raise InvalidRequestError(f"{what} must be formulas or conditions, not {shown(entry)}.")
+        if isinstance(entry, Condition):
+            check_condition(entry)
     return tuple(entry.text if isinstance(entry, Expression) else entry for entry in listed)
 
 

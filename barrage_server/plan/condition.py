@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import CONDITION_DEPTH, CONDITION_PARTS
+
 __all__ = [
     "All",
     "AnyOf",
@@ -29,6 +32,7 @@ __all__ = [
     "OneOf",
     "Operand",
     "Search",
+    "check_condition",
 ]
 
 
@@ -172,3 +176,27 @@ class AnyOf:
 
 
 Condition: TypeAlias = Compare | OneOf | IsNull | IsNan | Matches | Contains | Search | Not | All | AnyOf
+
+
+def check_condition(condition: Condition) -> None:
+    """Check the size of a tree, before anything recurses into it.
+
+    Raises:
+        LimitError: it has too many parts, or is nested too deep.
+
+    """
+    todo, parts = [(condition, 1)], 0
+    while todo:
+        part, depth = todo.pop()
+        parts += 1
+        if parts > CONDITION_PARTS.most:
+            raise LimitError(f"A condition has at most {CONDITION_PARTS.most:,} parts ({CONDITION_PARTS.name}).")
+        if depth > CONDITION_DEPTH.most:
+            raise LimitError(
+                f"A condition is nested at most {CONDITION_DEPTH.most} levels deep ({CONDITION_DEPTH.name})."
+            )
+        match part:
+            case All(conditions) | AnyOf(conditions):
+                todo.extend((inner, depth + 1) for inner in conditions)
+            case Not(inner):
+                todo.append((inner, depth + 1))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
 from barrage_server.arguments import duration_nanoseconds, shown, text
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import FORMULA_CHARACTERS
 from barrage_server.public import public
 
 __all__ = ["Expression", "Value", "call", "col", "column_texts", "duration_text", "formula_text"]
@@ -290,12 +291,11 @@ def formula_text(value: Any, what: str) -> str:
 
 def _made(formula: str, strength: int = _ATOM) -> Expression:
     """An expression whose outermost operator has this strength."""
-    from barrage_server.formula.lexer import MOST_CHARACTERS
-
-    if len(formula) > MOST_CHARACTERS:
+    if len(formula) > FORMULA_CHARACTERS.most:
         raise LimitError(
-            f"A formula has at most {MOST_CHARACTERS:,} characters; this one has {len(formula):,}. Compare with many "
-            "values by where_in, and put sums together from columns that update makes."
+            f"A formula has at most {FORMULA_CHARACTERS.most:,} characters ({FORMULA_CHARACTERS.name}); this one has "
+            f"{len(formula):,}. Compare with many values by where_in, and put sums together from columns that update "
+            "makes."
         )
     found = Expression.__new__(Expression)
     found.text, found._strength = formula, strength

@@ -12,21 +12,15 @@ from typing import Any, Final, NoReturn
 
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import JSON_DEPTH, PLAN_BYTES, PLAN_INPUTS, PLAN_OPERATIONS, PLAN_VALUES, FixedLimit
 from barrage_server.plan import copies, downsample, joins
 from barrage_server.plan import operation as operations
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
-from barrage_server.typed_json import MOST_DEPTH, TypedJson, nearest
+from barrage_server.typed_json import TypedJson, nearest
 
-__all__ = ["MOST_BYTES", "MOST_INPUTS", "MOST_OPERATIONS", "MOST_VALUES", "plan_from_json", "plan_to_json", "verbs"]
+__all__ = ["plan_from_json", "plan_to_json", "verbs"]
 
-MOST_BYTES: Final = 1 << 20
-"""Bytes of a plan's JSON."""
-MOST_OPERATIONS: Final = 1_000
-MOST_VALUES: Final = 100_000
-"""Strings, numbers, lists and objects of a plan."""
-MOST_INPUTS: Final = 10_000
-"""Inputs of all operations of a plan."""
 _JSON: Final = TypedJson()
 _MOST_DIGITS: Final = 20
 _INPUTS: Final = "inputs"
@@ -53,29 +47,26 @@ def plan_to_json(plan: Plan) -> bytes:
         LimitError: there are more operations or bytes than a plan may have.
 
     """
-    if len(plan.steps) > MOST_OPERATIONS:
-        raise _too_many("operations", len(plan.steps), MOST_OPERATIONS)
+    _check(PLAN_OPERATIONS, "operations", len(plan.steps))
     listed = []
     for number, step in enumerate(plan.steps):
         place = f"{_OPERATIONS}[{number}]"
         inputs = [_written_source(source, f"{place}.{_INPUTS}[{one}]") for one, source in enumerate(step.inputs)]
         listed.append({_VERB: step.operation.verb, _INPUTS: inputs, **_JSON.written_fields(step.operation, place)})
     data = json.dumps({_OPERATIONS: listed, _OUTPUTS: list(plan.outputs)}, separators=(",", ":"), allow_nan=False)
-    if len(data) > MOST_BYTES:
-        raise _too_many("bytes of JSON", len(data), MOST_BYTES)
+    _check(PLAN_BYTES, "bytes of JSON", len(data))
     return data.encode()
 
 
-def plan_from_json(data: bytes, most_bytes: int = MOST_BYTES) -> Plan:
-    """Parse the JSON of a plan, of at most ``most_bytes`` and :data:`MOST_BYTES`.
+def plan_from_json(data: bytes, most_bytes: int = PLAN_BYTES.most) -> Plan:
+    """Parse the JSON of a plan, of at most ``most_bytes`` and ``plan_bytes``.
 
     Raises:
         InvalidRequestError: it is no plan; the text names the place, as ``operations[3].columns[1]``.
         LimitError: it is too large, or nested too deep.
 
     """
-    if len(data) > MOST_BYTES:
-        raise _too_many("bytes of JSON", len(data), MOST_BYTES)
+    _check(PLAN_BYTES, "bytes of JSON", len(data))
     if len(data) > most_bytes:
         raise LimitError(f"A plan may have {most_bytes:,} bytes (request_bytes), and this one has {len(data):,}.")
     value = _parsed(data)
@@ -87,11 +78,9 @@ def plan_from_json(data: bytes, most_bytes: int = MOST_BYTES) -> Plan:
     listed = value.get(_OPERATIONS)
     if not isinstance(listed, list) or not listed:
         raise InvalidRequestError(f"{_OPERATIONS} must be a list with at least one operation, not {shown(listed)}.")
-    if len(listed) > MOST_OPERATIONS:
-        raise _too_many("operations", len(listed), MOST_OPERATIONS)
+    _check(PLAN_OPERATIONS, "operations", len(listed))
     steps = tuple(_step(entry, f"{_OPERATIONS}[{number}]") for number, entry in enumerate(listed))
-    if (inputs := sum(len(step.inputs) for step in steps)) > MOST_INPUTS:
-        raise _too_many("inputs", inputs, MOST_INPUTS)
+    _check(PLAN_INPUTS, "inputs", sum(len(step.inputs) for step in steps))
     return Plan(steps, _outputs(value, len(steps)))
 
 
@@ -105,8 +94,10 @@ def _parsed(data: bytes) -> Any:
         if len(found) < len(pairs):
             raise InvalidRequestError(f"The plan has an object with a field twice: it has {_twice(pairs)}.")
         values += 1 + sum(len(one) if isinstance(one, list) else 1 for one in found.values())
-        if values > MOST_VALUES:
-            raise LimitError(f"A plan may have {MOST_VALUES:,} values, and this one has more.")
+        if values > PLAN_VALUES.most:
+            raise LimitError(
+                f"A plan may have {PLAN_VALUES.most:,} values ({PLAN_VALUES.name}), and this one has more."
+            )
         return found
 
     try:
@@ -114,7 +105,8 @@ def _parsed(data: bytes) -> Any:
         return json.loads(text, object_pairs_hook=distinct, parse_int=_integer, parse_constant=_refuse_constant)
     except RecursionError:
         raise LimitError(
-            f"The plan is nested too deep: {MOST_DEPTH} levels of lists and objects are the most."
+            f"The plan is nested too deep: {JSON_DEPTH.most} levels of lists and objects are the most "
+            f"({JSON_DEPTH.name})."
         ) from None
     except UnicodeDecodeError as error:
         raise InvalidRequestError(f"The plan is not UTF-8 text: byte {error.start} is wrong.") from None
@@ -189,5 +181,6 @@ def _outputs(value: Mapping[str, Any], steps: int) -> tuple[int, ...]:
     return tuple(outputs)
 
 
-def _too_many(what: str, found: int, most: int) -> LimitError:
-    return LimitError(f"A plan may have {most:,} {what}, and this one has {found:,}.")
+def _check(limit: FixedLimit, what: str, found: int) -> None:
+    if found > limit.most:
+        raise LimitError(f"A plan may have {limit.most:,} {what} ({limit.name}), and this one has {found:,}.")

@@ -16,6 +16,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.errors import InternalError, InvalidRequestError, LimitError
+from barrage_server.fixed_limits import FixedLimit
 from barrage_server.formula import Formula, Functions, compile_formula
 
 COLUMNS = {
@@ -207,11 +208,11 @@ def test_a_function_that_does_not_compile_for_nulls_takes_other_rows() -> None:
 
 
 def test_it_is_compiled_for_so_many_types_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barrage_server.formula.compiled._MOST_SIGNATURES", 2)
+    monkeypatch.setattr("barrage_server.formula.compiled.FUNCTION_TYPES", FixedLimit("function_types", 2))
     functions = functions_of(lambda value: value, pa.float64())
     for text in ("g(x)", "g(y)", "g(tiny)", "g(f)", "g((int)y)"):  # two types: integers, and others
         compile_formula(text, COLUMNS, functions)
-    with pytest.raises(LimitError, match="compiled for 2 types of arguments already"):
+    with pytest.raises(LimitError, match=r"compiled for 2 types of arguments already \(function_types\)"):
         compile_formula("g(b)", COLUMNS, functions)
 
 

@@ -253,7 +253,10 @@ def test_times_are_cast_to_their_own_classes(formula: str, result: pa.DataType, 
             "'repeat': a text is repeated 0 to 10000 times. This is at character 3 of the formula: s.»",
         ),
         ("i +\n nope", "This is at character 6 of the formula: i +\\n »nope"),
-        ("(" * 70 + "i" + ")" * 70, "A formula is nested at most 64 levels deep. This is at character 65 of the"),
+        (
+            "(" * 70 + "i" + ")" * 70,
+            "A formula is nested at most 64 levels deep (formula_depth). This is at character 65 of the",
+        ),
     ],
 )
 def test_texts_of_errors_name_the_rule_and_the_place_in_one_line(formula: str, text: str) -> None:

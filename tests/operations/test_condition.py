@@ -332,11 +332,11 @@ def nested(depth: int) -> Condition:
         (Matches(Column("s"), "(a"), InvalidRequestError, "regular expression .* is not allowed: .*missing"),
         (Matches(Column("s"), "a)|(b"), InvalidRequestError, "is not allowed"),
         (Matches(Column("s"), "(?=a)"), InvalidRequestError, "is not allowed"),
-        (Contains(Column("s"), "a" * 10_001), LimitError, "has 10001 characters, and 10000 is the most"),
+        (Contains(Column("s"), "a" * 10_001), LimitError, "has 10,001 characters, and 10,000 is the most"),
         (Contains(Column("s"), "\ud800"), InvalidRequestError, "surrogate"),
-        (nested(64), LimitError, "nested more than 64 deep"),
-        (All((IsNull(Column("i")),) * 1_000), LimitError, "more than 1000 parts"),
-        (OneOf(Column("i"), tuple(range(100_001))), LimitError, "100000 is the most"),
+        (nested(64), LimitError, "nested at most 64 levels deep"),
+        (All((IsNull(Column("i")),) * 1_000), LimitError, "at most 1,000 parts"),
+        (OneOf(Column("i"), tuple(range(100_001))), LimitError, "at most 100,000 candidates"),
     ],
 )
 def test_what_is_refused(condition: Condition, error: type[Exception], text: str) -> None:

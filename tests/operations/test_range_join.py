@@ -20,6 +20,7 @@ from barrage_server.errors import (
     UnknownColumnError,
     UnsupportedOperationError,
 )
+from barrage_server.fixed_limits import FixedLimit
 from barrage_server.operations import range_view
 from barrage_server.plan import agg
 from barrage_server.plan.range_match import RangeMatch
@@ -190,7 +191,7 @@ def test_keys_that_have_gone_on_both_sides_are_forgotten() -> None:
 
 def test_lists_that_are_too_long_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before they take memory; fewer rows can still be read."""
-    monkeypatch.setattr(range_view, "MOST_ITEMS", 1_000)
+    monkeypatch.setattr(range_view, "RANGE_ITEMS", FixedLimit("range_items", 1_000))
     left, right = pair()
     numbers, names = np.arange(100), ["a"] * 100
     left.upsert({"id": numbers, "sym": names, "lo": numbers * 0, "hi": numbers * 0 + 100})

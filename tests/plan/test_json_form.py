@@ -11,14 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.fixed_limits import PLAN_BYTES, PLAN_INPUTS, PLAN_OPERATIONS, PLAN_VALUES
 from barrage_server.plan import updateby
 from barrage_server.plan.aggregation import Aggregation
 from barrage_server.plan.condition import Column, Compare, Comparison, Not
 from barrage_server.plan.json_form import (
-    MOST_BYTES,
-    MOST_INPUTS,
-    MOST_OPERATIONS,
-    MOST_VALUES,
     plan_from_json,
     plan_to_json,
     verbs,
@@ -210,12 +207,12 @@ def test_what_is_wrong_is_refused_with_its_place(data: bytes, text: str) -> None
 
 DEEP = 100_000
 LARGE: list[tuple[bytes, str]] = [
-    (b" " * (MOST_BYTES + 1), "bytes of JSON"),
-    (plan_of(*[HEAD] * (MOST_OPERATIONS + 1)), "operations"),
-    (plan_of({"verb": "merge", "inputs": [TRADES] * (MOST_INPUTS + 1)}), "inputs"),
-    (plan_of({"verb": "view", "inputs": [TRADES], "columns": ["a"] * MOST_VALUES}), "values"),
-    (b"[" * DEEP, "nested too deep"),
-    (b'{"operations":' * 50_000, "nested too deep"),
+    (b" " * (PLAN_BYTES.most + 1), "plan_bytes"),
+    (plan_of(*[HEAD] * (PLAN_OPERATIONS.most + 1)), "plan_operations"),
+    (plan_of({"verb": "merge", "inputs": [TRADES] * (PLAN_INPUTS.most + 1)}), "plan_inputs"),
+    (plan_of({"verb": "view", "inputs": [TRADES], "columns": ["a"] * PLAN_VALUES.most}), "plan_values"),
+    (b"[" * DEEP, "json_depth"),
+    (b'{"operations":' * 50_000, r"nested too deep: 160 levels .* \(json_depth\)"),
 ]
 
 
@@ -229,7 +226,7 @@ def test_conditions_nested_too_deep_are_refused() -> None:
     condition: dict[str, object] = {"kind": "is_null", "column": {"name": "a"}}
     for _ in range(200):
         condition = {"kind": "not", "condition": condition}
-    with pytest.raises(LimitError, match=r"operations\[0\] is nested too deep"):
+    with pytest.raises(LimitError, match=r"operations\[0\] is nested too deep.*\(json_depth\)"):
         plan_from_json(plan_of(where(condition)))
 
 
@@ -305,10 +302,10 @@ def test_what_has_no_form_is_not_written(operation: Operation, text: str) -> Non
 
 
 def test_a_plan_too_large_is_not_written() -> None:
-    with pytest.raises(LimitError, match="operations"):
-        plan_to_json(Plan((Step(EmptyTable(1)),) * (MOST_OPERATIONS + 1), (0,)))
-    with pytest.raises(LimitError, match="bytes"):
-        plan_to_json(Plan((Step(Where(("a" * MOST_BYTES,)), (NamedTable("t"),)),), (0,)))
+    with pytest.raises(LimitError, match="plan_operations"):
+        plan_to_json(Plan((Step(EmptyTable(1)),) * (PLAN_OPERATIONS.most + 1), (0,)))
+    with pytest.raises(LimitError, match="plan_bytes"):
+        plan_to_json(Plan((Step(Where(("a" * PLAN_BYTES.most,)), (NamedTable("t"),)),), (0,)))
 
 
 def test_the_tables_of_a_plan_are_named_once() -> None:

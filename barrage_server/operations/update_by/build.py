@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from barrage_server.arguments import text
 from barrage_server.engine import Table
-from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.errors import InvalidRequestError
 from barrage_server.formula import compile_formula, split_assignment
 from barrage_server.operations import traits as traits_of
-from barrage_server.operations.checks import check_column_names, columns_by_name, known_columns, pair
+from barrage_server.operations.checks import check_column_names, check_results, columns_by_name, known_columns, pair
 from barrage_server.operations.formula_view import Computation
 from barrage_server.operations.formulas import condition_of
-from barrage_server.operations.layout import MOST_FORMULAS
 from barrage_server.operations.result import make
 from barrage_server.operations.update_by import rolling
 from barrage_server.operations.update_by.cumulative import CountSoFar, Extreme, Fill, Total
@@ -64,8 +63,7 @@ def update_by(
         names += [result for result, _ in found]
         functions += [function for _, function in found]
         known.update(result for result, _ in found)
-        if len(names) > MOST_FORMULAS:
-            raise LimitError(f"An update_by has {MOST_FORMULAS:,} results at most.")
+        check_results("An update_by", "results", len(names))
         if len(known) < len(names):  # at once: thousands of operations may each have all columns
             check_column_names(names)
     check_column_names(names)

@@ -16,6 +16,7 @@ from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.values import concatenated, take
 from barrage_server.errors import LimitError
+from barrage_server.fixed_limits import LIST_ITEMS
 from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.formula_view import Computation
 from barrage_server.operations.members import lists_of, ranges_of
@@ -55,7 +56,6 @@ _FUNCTIONS: Final = {
     "rolling_min": np.minimum,
     "rolling_max": np.maximum,
 }
-_MOST_ITEMS: Final = (1 << 31) - 1
 _ITEMS: Final = 1 << 22
 """Values of windows in memory at a time; a single window may be larger."""
 
@@ -235,10 +235,10 @@ class ListIn(_Rolling):
         """
         lengths = windows.end - windows.first
         items = int(lengths.sum())
-        if items > _MOST_ITEMS:
+        if items > LIST_ITEMS.most:
             raise LimitError(
-                f"The lists of a rolling_group would have {items:,} values, and {_MOST_ITEMS:,} is the "
-                "most. Use a narrower window."
+                f"The lists of a rolling_group would have {items:,} values, and {LIST_ITEMS.most:,} is the "
+                f"most ({LIST_ITEMS.name}). Use a narrower window."
             )
         check_bytes(items * max(8.0, columns[0].nbytes / max(len(columns[0]), 1)), self._most_bytes)
         places = ranges_of(windows.first, lengths)
