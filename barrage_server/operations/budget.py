@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+from barrage_server.byte_sizes import shown_apart
 from barrage_server.errors import LimitError
 
 __all__ = ["budget", "check_bytes", "most_bytes"]
@@ -36,11 +37,8 @@ def most_bytes() -> float:
 def check_bytes(taken: float, most: float) -> None:
     """Raise LimitError if an operator takes more bytes than its limit."""
     if taken > most:
+        shown, bound = shown_apart(taken, most)
         raise LimitError(
-            f"The result would take {_shown(taken)} MiB, and {_shown(most)} MiB is the most (result_bytes). Compute "
-            f"from fewer rows, or keep fewer columns: 'view' and 'update_view' store nothing."
+            f"The result would take {shown}, and {bound} is the most (result_bytes). Compute from fewer rows, or keep "
+            f"fewer columns: 'view' and 'update_view' store nothing."
         )
-
-
-def _shown(nbytes: float) -> str:
-    return f"{math.ceil(nbytes / (1 << 20)):,}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from barrage_server.byte_sizes import shown_apart
 from barrage_server.clock import bytes_at_start, make_time_table
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.derived import DerivedTable
@@ -179,19 +180,21 @@ class Results:
             )
 
     def _check_state(self, table: Table) -> None:
-        if table.state_bytes > self._limits.result_bytes:
+        if (nbytes := table.state_bytes) > self._limits.result_bytes:
+            taken, most = shown_apart(nbytes, self._limits.result_bytes)
             raise LimitError(
-                f"The result takes {_mib(table.state_bytes)}, and one table that is computed for a client may "
-                f"take {_mib(self._limits.result_bytes)} (result_bytes). Compute from fewer rows."
+                f"The result takes {taken}, and one table that is computed for a client may take {most} "
+                f"(result_bytes). Compute from fewer rows."
             )
 
     @contextmanager
     def _admitted(self, principal: Principal, nbytes: int) -> Iterator[None]:
         """Count a result of about ``nbytes`` during the ``with`` body, or LimitError."""
         if nbytes > self._limits.result_bytes:
+            taken, most = shown_apart(nbytes, self._limits.result_bytes)
             raise LimitError(
-                f"The result would take about {_mib(nbytes)}, and one table that is computed for a client may take "
-                f"{_mib(self._limits.result_bytes)} (result_bytes). Compute from fewer rows."
+                f"The result would take about {taken}, and one table that is computed for a client may take {most} "
+                f"(result_bytes). Compute from fewer rows."
             )
         start = _Start(principal.owner, nbytes)
         with self._lock:
@@ -223,16 +226,17 @@ class Results:
                 f"more; try again later."
             )
         if usage.total_bytes + nbytes > limits.total_result_bytes:
+            taken, most = shown_apart(usage.total_bytes + nbytes, limits.total_result_bytes)
             return (
-                f"The tables that this server computes for its clients would take "
-                f"{_mib(usage.total_bytes + nbytes)}, and {_mib(limits.total_result_bytes)} is the most "
+                f"The tables that this server computes for its clients would take {taken}, and {most} is the most "
                 f"(total_result_bytes). Try again later."
             )
         share = share_of_one(limits.total_result_bytes)
         if owner and usage.nbytes[owner] + nbytes > share:
+            taken, most = shown_apart(usage.nbytes[owner] + nbytes, share)
             return (
-                f"The tables that are computed for '{principal.name}' would take {_mib(usage.nbytes[owner] + nbytes)}, "
-                f"and {_mib(share)} is the most of one caller (total_result_bytes). Close those that are not used."
+                f"The tables that are computed for '{principal.name}' would take {taken}, "
+                f"and {most} is the most of one caller (total_result_bytes). Close those that are not used."
             )
         return ""
 
@@ -265,10 +269,8 @@ class Results:
             else:
                 break
             if isinstance(table, DerivedTable):
-                refusal = (
-                    f"It took {_mib(nbytes)} of memory, and tables computed for clients may take "
-                    f"{of}{_mib(most)} ({name})."
-                )
+                taken, bound = shown_apart(nbytes, most)
+                refusal = f"It took {taken} of memory, and tables computed for clients may take {of}{bound} ({name})."
                 table.graph.fail(table, LimitError(refusal))
                 total -= nbytes
         self._rests_until = now + _REST_SHARE * (time.thread_time() - began)
@@ -302,7 +304,3 @@ def _figures(table: Table, origin: _Origin, private: PrivateTables) -> ResultSta
         seconds=0.0 if derived is None else derived.seconds,
         failed=table.failure is not None,
     )
-
-
-def _mib(nbytes: int) -> str:
-    return f"{-(-nbytes // (1 << 20)):,} MiB"
