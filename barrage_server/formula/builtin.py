@@ -75,7 +75,8 @@ class Signature:
         parameters: one per argument; the last one repeats if ``repeats``.
         result: the kind of the result, or a function of the arguments' kinds that raises ``TypeError`` for others.
         kernel: computes it; with ``binds``, makes the kernel from the arguments' kinds.
-        check: looks at the values of literals at once, and raises ``ValueError``.
+        check: looks at the values of fixed parameters at once, and raises ``ValueError``.
+        check_literals: the same, for the values of all arguments where these are literals.
 
     """
 
@@ -85,6 +86,7 @@ class Signature:
     binds: bool = False
     repeats: bool = False
     check: Callable[..., None] | None = None
+    check_literals: Callable[..., None] | None = None
 
     def match(self, arguments: Sequence[tuple[Kind, bool, Any]]) -> Match | None:
         """Bind the signature to arguments; ``None`` if it does not fit.
@@ -113,6 +115,8 @@ class Signature:
         fixed = tuple(isinstance(parameter, Fixed) for parameter in wanted)
         if self.check is not None:
             self.check(*(value for (_, _, value), is_fixed in zip(arguments, fixed, strict=True) if is_fixed))
+        if self.check_literals is not None and all(is_literal for _, is_literal, _ in arguments):
+            self.check_literals(*(value for _, _, value in arguments))
         kernel = self.kernel(tuple(kinds)) if self.binds else self.kernel
         return Match(result, kernel, tuple(converters), fixed)
 

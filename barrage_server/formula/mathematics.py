@@ -256,6 +256,9 @@ def _comparable(kinds: tuple[Kind, ...]) -> Kind:
     return BOOLEAN
 
 
+_EMPTY: Final = "; null where the first is not below the second, which is an error of literals."
+
+
 class _Random:
     """A kernel that draws a value for each row."""
 
@@ -278,7 +281,13 @@ class _Random:
 
 
 def _chance(name: str, kinds: tuple[Kind, ...], result: Kind, draw: Callable[..., Any], meaning: str) -> Builtin:
-    return Builtin(name, f"{meaning} For `update` and `select`.", (Signature(kinds, result, _Random(draw)),), False)
+    signature = Signature(kinds, result, _Random(draw), check_literals=_check_bounds if kinds else None)
+    return Builtin(name, f"{meaning} For `update` and `select`.", (signature,), False)
+
+
+def _check_bounds(low: Any, high: Any) -> None:
+    if low is not None and high is not None and not low < high:
+        raise ValueError("the first bound must be below the second")
 
 
 FUNCTIONS: Final = (
@@ -414,21 +423,21 @@ FUNCTIONS: Final = (
         (INT, INT),
         INT,
         lambda rng, low, high: rng.integers(low, high).astype(np.int32),
-        "A random int from a bound to below another.",
+        f"A random int from a bound to below another{_EMPTY}",
     ),
     _chance(
         "randomLong",
         (LONG, LONG),
         LONG,
         lambda rng, low, high: rng.integers(low, high),
-        "A random long from a bound to below another.",
+        f"A random long from a bound to below another{_EMPTY}",
     ),
     _chance(
         "randomDouble",
         (DOUBLE, DOUBLE),
         DOUBLE,
         lambda rng, low, high: low + rng.random(len(low)) * (high - low),
-        "A random number from a bound to another.",
+        f"A random number from a bound to another{_EMPTY}",
     ),
     Builtin(
         "in",

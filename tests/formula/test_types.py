@@ -145,7 +145,27 @@ def test_chance_is_drawn_for_each_row() -> None:
     assert len(found.unique()) > 900
     twice = compile_formula("random() == random()", {}).evaluate({}, 100)
     assert not any(twice.to_pylist())
-    assert compile_formula("randomInt(5, 5)", {}).evaluate({}, 1).to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("call", "columns"),
+    [
+        ("randomInt(5, 1)", "randomInt(x, y)"),
+        ("randomInt(5, 5)", "randomInt(x, 5)"),
+        ("randomLong(5, -1)", "randomLong(5, y)"),
+        ("randomDouble(2.5, 1)", "randomDouble(x, y)"),
+        ("randomDouble(NAN_DOUBLE, 1)", "randomDouble(x + NAN_DOUBLE, 9)"),
+    ],
+)
+def test_bounds_the_wrong_way_round_are_refused_in_literals_and_null_in_columns(call: str, columns: str) -> None:
+    """Deephaven's servers fail at both."""
+    with pytest.raises(InvalidRequestError, match=r"the first bound must be below the second\. This is at character 1"):
+        compile_formula(call, {})
+    given = {"x": pa.array([5, 5], pa.int32()), "y": pa.array([-1, 4], pa.int32())}
+    made = compile_formula(columns, {name: array.type for name, array in given.items()})
+    assert made.evaluate(given, 2).to_pylist() == [None, None]
+    for text in ("randomInt(null, 5)", "randomLong(5, null)"):
+        assert compile_formula(text, {}).evaluate({}, 1).to_pylist() == [None]
 
 
 NUMBERS = {
