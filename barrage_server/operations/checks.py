@@ -20,6 +20,7 @@ __all__ = [
     "check_results",
     "columns_by_name",
     "columns_text",
+    "key_text",
     "known_columns",
     "pair",
     "part",
@@ -29,6 +30,13 @@ __all__ = [
 _MOST_COMPARED: Final = 1_000
 _MOST_LISTED: Final = 20
 _LONGEST: Final = 100
+_LONGEST_KEY: Final = 200
+
+
+def key_text(values: Iterable[object]) -> str:
+    """Key values for the text of an error, cut where they are long."""
+    told = ", ".join(map(repr, values))
+    return told if len(told) <= _LONGEST_KEY else f"{told[:_LONGEST_KEY]}..."
 
 
 def check_results(operation: str, what: str, count: int) -> None:

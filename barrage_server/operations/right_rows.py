@@ -17,6 +17,7 @@ from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.errors import KeyMismatchError
+from barrage_server.operations.checks import key_text
 from barrage_server.operations.grouped_rows import GroupedRows, groups_at, joined
 from barrage_server.operations.join_columns import key_pieces
 from barrage_server.rowset import RowSet
@@ -27,7 +28,6 @@ NO_ROW: Final = -1
 """In place of the row key of a right row, where there is none."""
 _NUMBER: Final = pa.schema([("number", pa.int64())])
 _NOTHING: Final = np.zeros(0, np.int64)
-_SHOWN: Final = 200
 
 
 class RightRows(ABC):
@@ -278,5 +278,4 @@ class ChosenRows(RightRows):
 def key_of_group(groups: GroupIndex, group: int) -> str:
     """The key values of a group, for error texts."""
     columns = [column.read_current(np.array([group]))[0].as_py() for column in groups.store.columns]
-    told = ", ".join(map(repr, columns))
-    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}..."
+    return key_text(columns)

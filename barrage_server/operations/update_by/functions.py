@@ -10,16 +10,64 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import pick
+from barrage_server.engine.version import TableVersion
 from barrage_server.engine.where import row_flags
+from barrage_server.errors import InvalidRequestError
+from barrage_server.operations.checks import key_text
 from barrage_server.operations.formula_view import Computation
 from barrage_server.operations.update_by.segments import Flags
 
-__all__ = ["DECREASING", "Frame", "Scan", "Window", "Windows", "flags"]
+__all__ = ["DECREASING", "Fault", "Frame", "RefusedRow", "Scan", "Window", "Windows", "flags"]
 
 
-DECREASING: Final = (
-    "The times of the rows of a group must not decrease from row to row. Sort the table by that column before "
-    "update_by."
+class Fault(NamedTuple):
+    """Why a row is refused, as parts of a text.
+
+    Attributes:
+        rule: what holds for all rows, as a sentence.
+        found: what is there instead, without a full stop.
+        advice: what to do, as a sentence.
+
+    """
+
+    rule: str
+    found: str
+    advice: str
+
+    def error(self, version: TableVersion, keys: Sequence[int], row: int) -> InvalidRequestError:
+        """The error, which names the group of a row.
+
+        Args:
+            version: has the row.
+            keys: the numbers of the columns that tell groups apart.
+            row: its row key.
+
+        """
+        values = [array[0].as_py() for array in pick([version.views[number] for number in keys], np.array([row]))]
+        where = f" with the key {key_text(values)}" if values else ""
+        return InvalidRequestError(f"{self.rule} {self.found}{where}. {self.advice}")
+
+
+class RefusedRow(Exception):  # noqa: N818  (it is told as the error of its fault)
+    """A function cannot take a row.
+
+    Attributes:
+        fault: why.
+        place: where the row is among those that the function got.
+
+    """
+
+    def __init__(self, fault: Fault, place: int) -> None:
+        super().__init__(fault, place)
+        self.fault = fault
+        self.place = place
+
+
+DECREASING: Final = Fault(
+    "The times of the rows of a group must not decrease from row to row.",
+    "They do",
+    "Sort the table by that column before update_by.",
 )
 
 
@@ -60,6 +108,9 @@ class Scan(ABC):
             columns: the inputs.
             starts: the beginnings of runs, each of rows of one group, ascending from 0.
             carry: for each run the values stored with the row before it; null without one.
+
+        Raises:
+            RefusedRow: it cannot take a row.
 
         """
 

@@ -14,15 +14,19 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.plan import Int64Array
-from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.update_by.cumulative import good_runs, spread
-from barrage_server.operations.update_by.functions import DECREASING, Scan
+from barrage_server.operations.update_by.functions import DECREASING, Fault, RefusedRow, Scan
 from barrage_server.operations.update_by.segments import Flags, Numbers, linear
 from barrage_server.operations.update_by.values import DOUBLE, LONG, is_number, moments, numbers, written
 from barrage_server.plan.update_by import BadDataBehavior, OperationControl
 
 __all__ = ["Moving"]
 
+_BAD: Final = Fault(
+    "A moving function was to fail at null or NaN.",
+    "It has met one",
+    "Filter such rows, or use another OperationControl.",
+)
 _UFUNCS: Final = {"ema": np.add, "ems": np.add, "emmin": np.minimum, "emmax": np.maximum, "emstd": np.add}
 
 
@@ -91,10 +95,7 @@ class Moving(Scan):
 
     def _check(self, rows: Flags, behavior: BadDataBehavior) -> None:
         if behavior == BadDataBehavior.THROW and rows.any():
-            raise InvalidRequestError(
-                "A moving function has met null or NaN, at which it was to fail. Filter such rows, or use another "
-                "OperationControl."
-            )
+            raise RefusedRow(_BAD, int(rows.argmax()))
 
     def _with_resets(self, starts: Int64Array, resets: Flags) -> Int64Array:
         """The beginnings of runs: at groups, and behind each reset."""
@@ -120,8 +121,8 @@ class Moving(Scan):
             last = np.concatenate((stamps[:1], stamps[:-1]))
             last[first] = stamps[first]
             last[heads] = carried[-1][before]
-            if (stamps < last).any():
-                raise InvalidRequestError(DECREASING)
+            if (decreases := stamps < last).any():
+                raise RefusedRow(DECREASING, int(np.flatnonzero(good)[decreases.argmax()]))
             elapsed = stamps.astype(np.float64) - last if _is_wide(stamps, last) else stamps - last
             factors = np.exp(-elapsed / self._decay)
         value = carried[1 if self._is_deviation else 0][before]

@@ -24,7 +24,7 @@ from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.update_by.appended import LastRows
-from barrage_server.operations.update_by.functions import Frame, Scan, Window
+from barrage_server.operations.update_by.functions import Frame, RefusedRow, Scan, Window
 from barrage_server.operations.update_by.ranges import Ranges
 from barrage_server.operations.update_by.sequence import GroupSequence, Runs
 from barrage_server.operations.update_by.values import taken
@@ -79,6 +79,7 @@ class UpdateBy(Operator):
         is_append_only: bool = False,
         keeps_history: bool = False,
     ) -> None:
+        self._keys = tuple(keys)
         self._keeps_history = keeps_history
         self._readable = RowSet.empty()
         self._scans: list[tuple[Scan, list[int]]] = []
@@ -198,7 +199,10 @@ class UpdateBy(Operator):
         for runs in found:
             for part, (function, columns) in zip(parts, self._scans, strict=True):
                 values = pick([version.views[number] for number in function.inputs], runs.keys)
-                results = function.run(values, runs.starts, self._stored(columns, runs.before))
+                try:
+                    results = function.run(values, runs.starts, self._stored(columns, runs.before))
+                except RefusedRow as refused:
+                    raise refused.fault.error(version, self._keys, int(runs.keys[refused.place])) from None
                 part.append((runs.keys, results))
                 nbytes = self._checked(nbytes, results)
         return [

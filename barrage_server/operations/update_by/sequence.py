@@ -15,9 +15,8 @@ from barrage_server.engine.order_index import OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import pick
 from barrage_server.engine.version import TableVersion
-from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.grouped_rows import Departure, GroupedRows
-from barrage_server.operations.update_by.functions import DECREASING, Frame, Windows
+from barrage_server.operations.update_by.functions import DECREASING, Fault, Frame, Windows
 from barrage_server.operations.update_by.ranges import Flat, Ranges
 from barrage_server.operations.update_by.values import moments
 from barrage_server.rowset import RowSet
@@ -193,10 +192,12 @@ class GroupSequence(GroupedRows):
         first = self._searched(frame, part.group_first, part.group_end, low, is_behind=False)
         end = self._searched(frame, part.group_first, part.group_end, high, is_behind=True)
         read = Ranges.of(np.minimum(first, part.first), np.maximum(end, part.end), part.group_first, part.group_end)
-        times = self._times_of(version, frame.time, self.keys_at(read.positions()))
+        keys = self.keys_at(read.positions())
+        times = self._times_of(version, frame.time, keys)
         decreases = np.flatnonzero(times[1:] < times[:-1]) + 1
-        if not np.isin(decreases, read.starts()).all():
-            raise InvalidRequestError(DECREASING)
+        wrong = decreases[~np.isin(decreases, read.starts())]
+        if len(wrong):
+            raise DECREASING.error(version, self._columns, int(keys[wrong[0]]))
         places = Flat(read)
         own = places.places(part.positions())
         start, stop = places.bounds(part.positions())
@@ -212,10 +213,12 @@ class GroupSequence(GroupedRows):
             return _NONE
         times, valid = moments(pick([version.views[time]], keys)[0])
         if not valid.all():
-            raise InvalidRequestError(
-                f"Column {version.schema.field(time).name!r} has null, and windows need the time of each row. Filter "
-                f"such rows before update_by."
+            fault = Fault(
+                "Windows need the time of each row.",
+                f"Column {version.schema.field(time).name!r} has null",
+                "Filter such rows before update_by.",
             )
+            raise fault.error(version, self._columns, int(keys[valid.argmin()]))
         return times
 
     def _searched(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -208,12 +208,56 @@ def test_times_that_decrease_are_refused(operation: Op) -> None:
     """At once, or by the table's failure; the times of other groups do not matter."""
     table = AppendTable(UpdateGraph(), "t", {"g": "string", "t": "int64", "x": "int64"})
     table.append({"g": ["a", "b", "a"], "t": [5, 1, 6], "x": [1, 2, 3]})
-    with pytest.raises(InvalidRequestError, match="must not decrease"):
+    with pytest.raises(InvalidRequestError, match=r"must not decrease from row to row\. They do\. Sort"):
         update_by([table], [operation])
     made = update_by([table], [operation], ["g"])
     table.append({"g": ["a"], "t": [5], "x": [1]})
-    with pytest.raises(TableFailedError, match="must not decrease"):
+    with pytest.raises(TableFailedError, match=r"must not decrease from row to row\. They do with the key 'a'\. Sort"):
         made.check_usable()
+
+
+IN_ORDER = [("b", 1, 5, 1.0), ("a", 1, 6, 1.0), ("a", 2, 7, 1.0), ("b", 1, 5, 1.0), ("a", 2, 9, 1.0)]
+THROW = OperationControl(on_null=BadDataBehavior.THROW)
+
+
+@pytest.mark.parametrize("is_keyed", [False, True])
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize(
+    ("operation", "row", "told"),
+    [
+        (Op("rolling_sum", ("s = x",), time_column="t", before=9), ("a", 2, 8, 1.0), "They do"),
+        (Op("ems", ("s = x",), time_column="t", decay=9), ("a", 2, 8, 1.0), "They do"),
+        (Op("rolling_sum", ("s = x",), time_column="t", before=9), ("a", 2, None, 1.0), "Column 't' has null"),
+        (Op("ema", ("s = x",), decay=9, control=THROW), ("a", 2, 10, None), "It has met one"),
+    ],
+    ids=["window", "moving", "null", "bad"],
+)
+def test_what_a_row_is_refused_for_names_its_group(
+    operation: Op, row: tuple[Any, ...], told: str, is_late: bool, is_keyed: bool
+) -> None:
+    """By all values of its key; rows without a value are not counted for the place."""
+    schema = {"g": "string", "n": "int32", "t": "int64", "x": "float64"}
+    if is_keyed:
+        table: Table = KeyedTable(UpdateGraph(), "t", {"k": "int64", **schema}, "k")
+    else:
+        table = AppendTable(UpdateGraph(), "t", {"k": "int64", **schema})
+
+    def add(rows: Sequence[tuple[Any, ...]], first: int) -> None:
+        keys = range(first, first + len(rows))
+        columns = {"k": list(keys)} | {name: [each[number] for each in rows] for number, name in enumerate(schema)}
+        table.upsert(columns) if isinstance(table, KeyedTable) else table.append(columns)  # type: ignore[attr-defined]
+
+    add(IN_ORDER, 0)
+    text = rf"{told} with the key 'a', 2\."
+    if is_late:
+        made = update_by([table], [operation], ["g", "n"])
+        add([row], len(IN_ORDER))
+        with pytest.raises(TableFailedError, match=text):
+            made.check_usable()
+    else:
+        add([row, ("c", 1, 1, 1.0)], len(IN_ORDER))
+        with pytest.raises(InvalidRequestError, match=text):
+            update_by([table], [operation], ["g", "n"])
 
 
 def test_rows_that_change_with_later_ones_are_not_promised_to_stay() -> None:
