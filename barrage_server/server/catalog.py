@@ -34,7 +34,7 @@ from barrage_server.publish.notes import TableDropped, TableExchanged, TableMade
 from barrage_server.server.name_uses import NameUses
 from barrage_server.server.table_schema import has_at_most, own_schema
 from barrage_server.wire.table_spec import TableSpec
-from barrage_server.wire.tickets import path_of_name
+from barrage_server.wire.tickets import begins_as_result, path_of_name
 
 __all__ = ["Catalog", "never"]
 
@@ -110,7 +110,15 @@ class Catalog:
         raise self.unknown(name, names)
 
     def unknown(self, name: str, names: Iterable[str]) -> UnknownTableError:
-        """The error for a name without a table. The text suggests similar ``names``."""
+        """The error for a name without a table. The text suggests similar ``names``.
+
+        Names that begin as tickets of results do are not told: a ticket is a secret.
+        """
+        if begins_as_result(name):
+            return UnknownTableError(
+                "There is no result under this ticket, and no table of that name: the ticket of a result is 'r/' and "
+                "32 characters, as barrage.operate has given it."
+            )
         close = difflib.get_close_matches(name[:100], sorted(islice(names, _MOST_COMPARED)), n=3)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see the names."
         return UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")

@@ -98,7 +98,7 @@ class Leases:
                 lease.principal = principal
                 return lease.tables[ticket]
         raise UnknownTableError(
-            "There is no table under this ticket: it was released, nothing has asked for it within "
+            "There is no result under this ticket: it was released, nothing has asked for it within "
             f"{self.seconds:g} s (session_seconds), or it belongs to another caller. Compute it again."
         )
 

@@ -18,7 +18,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.translate import safe_error
-from barrage_server.wire.tickets import PlanTicket, ResultTicket, name_of_ticket, parse_computed
+from barrage_server.wire.tickets import PlanTicket, ResultTicket, begins_as_result, name_of_ticket, parse_computed
 
 __all__ = ["compute", "compute_from", "computed_table", "table_of_ticket"]
 
@@ -129,8 +129,22 @@ def _input(server_state: ServerState, principal: Principal, source: Source, befo
             if isinstance(parsed, PlanTicket):
                 raise InvalidRequestError("The input of an operation is a table or a result, and no plan.")
             if parsed is None:
-                return server_state.access.get(principal, name_of_ticket(ticket.encode()), Right.READ)
+                return _named_by(server_state, principal, ticket)
             return table_of_ticket(server_state, principal, parsed)
+
+
+def _named_by(server_state: ServerState, principal: Principal, ticket: str) -> Table:
+    """The table that a ticket names; the error for another text says what tickets there are."""
+    name = name_of_ticket(ticket.encode())
+    try:
+        return server_state.access.get(principal, name, Right.READ)
+    except UnknownTableError as error:
+        if name != ticket or begins_as_result(name):
+            raise
+        raise UnknownTableError(
+            f"There is no result under this ticket: those of results are 'r/' and 32 characters, as barrage.operate "
+            f"has given them. As the name of a table: {error}"
+        ) from None
 
 
 def table_of_ticket(server_state: ServerState, principal: Principal, ticket: ResultTicket) -> Table:

@@ -24,6 +24,7 @@ __all__ = [
     "ResultTicket",
     "SessionTicket",
     "SharedTicket",
+    "begins_as_result",
     "export_ticket",
     "name_of_path",
     "name_of_ticket",
@@ -132,6 +133,11 @@ def parse_computed(ticket: bytes) -> ResultTicket | PlanTicket | None:
     if _RESULT.fullmatch(ticket):
         return ResultTicket(ticket.decode("ascii"))
     return None
+
+
+def begins_as_result(name: str) -> bool:
+    """Whether a text begins as tickets of results do, whatever follows."""
+    return name.startswith(_RESULT_PREFIX)
 
 
 SessionTicket = ExportTicket | SharedTicket | ApplicationTicket | str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -250,6 +251,33 @@ class TestRelease:
         assert isinstance(error_of(lambda: content(client, ticket)), UnknownTableError)
         assert isinstance(refused(client, "barrage.bind", {"ticket": ticket, "table": "t"}), UnknownTableError)
         assert server.statistics().exports == 0
+
+    @pytest.mark.parametrize(
+        ("ticket", "told", "untold"),
+        [
+            (UNKNOWN, "There is no result under this ticket: it was released, nothing has asked for it", "no table"),
+            ("r/abcdef", "There is no result under this ticket, and no table of that name", "abcdef"),
+            (UNKNOWN + "x", "There is no result under this ticket, and no table of that name", "xxx"),
+            ("quote", "There is no result under this ticket: .* There is no table 'quote'.* mean 'quotes'", "released"),
+            ("s/quote", "There is no table 'quote' on this server. Did you mean 'quotes'", "ticket"),
+        ],
+    )
+    def test_an_unknown_ticket_in_a_plan_is_told_as_one(
+        self, client: fl.FlightClient, quotes: KeyedTable, ticket: str, told: str, untold: str
+    ) -> None:
+        (output,) = operated(client, {"verb": "reverse", "inputs": [{"ticket": ticket}]})
+        assert output["error"] == "UnknownTableError"
+        assert re.match(told, output["text"]) and untold not in output["text"]
+
+    def test_a_released_ticket_in_a_plan_is_told_as_one(self, client: fl.FlightClient, quotes: KeyedTable) -> None:
+        ticket = ticket_of(client, DEAR)
+        act(client, "barrage.release", {"tickets": [ticket]})
+        (output,) = operated(client, {"verb": "reverse", "inputs": [{"ticket": ticket}]})
+        assert output["text"].startswith("There is no result under this ticket: it was released")
+
+    def test_half_a_ticket_is_told_as_one(self, client: fl.FlightClient, quotes: KeyedTable) -> None:
+        """Where a ticket may be the name of a table, too."""
+        assert str(error_of(lambda: content(client, "r/abc"))).startswith("There is no result under this ticket, and")
 
     def test_a_closed_server_lets_all_go(self) -> None:
         with Server() as server, fl.connect(server.uri) as client:
