@@ -18,7 +18,7 @@ from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
-from barrage_server.rowset import RowSet, RowSetShiftData
+from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
 
 __all__ = ["AppendTable", "BlinkTable", "RingTable"]
 
@@ -113,8 +113,10 @@ class _BoundedTable(AppendTable):
     """An append table that frees the storage before a moving first key."""
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int, traits: TableTraits) -> None:
-        if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
-            raise InvalidRequestError(f"Table '{name}' needs a capacity of at least one row, not {shown(capacity)}.")
+        if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= MAX_KEY:
+            raise InvalidRequestError(
+                f"Table '{name}' needs a capacity from 1 to {MAX_KEY:,} rows, not {shown(capacity)}."
+            )
         self.capacity = capacity
         self._next_key = 0
         bits = max(_MIN_PAGE_BITS, min(MAX_PAGE_BITS, (capacity // _PAGES_PER_CAPACITY).bit_length()))

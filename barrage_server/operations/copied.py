@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from barrage_server.arguments import integer
 from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
 from barrage_server.engine.traits import TableTraits
@@ -15,6 +14,7 @@ from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.appended import AppendedRows, added_rows
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
+from barrage_server.plan.copies import ring_capacity
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["CopiedRows", "RingRows", "blink_to_append_only", "ring_table"]
@@ -90,7 +90,7 @@ def ring_table(parents: Sequence[Table], capacity: int, *, initialize: bool = Tr
 
     Args:
         parents: the table. Its rows must not be modified: it is a blink, append-only or ring table, or never changes.
-        capacity: how many rows, at least one.
+        capacity: how many rows, from 1 to 2³¹.
         initialize: whether it begins with rows that are there.
         name: its name in messages and logs.
 
@@ -100,7 +100,7 @@ def ring_table(parents: Sequence[Table], capacity: int, *, initialize: bool = Tr
 
     """
     (table,) = parents
-    count = integer(capacity, "capacity", least=1)
+    count = ring_capacity(capacity)
     if table.is_refreshing and not table.traits.rows_come_once:
         raise InvalidRequestError(
             f"A ring_table is made of a blink, append-only or ring table, and rows of '{table.name}' may be modified. "

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
+from barrage_server.arguments import integer
 from barrage_server.plan.operation import Operation, PairOperation
 
-__all__ = ["BlinkToAppendOnly", "Ring", "SnapshotWhen"]
+__all__ = ["BlinkToAppendOnly", "Ring", "SnapshotWhen", "ring_capacity"]
+
+_MOST_ROWS: Final = 1 << 31
+"""Rows that a ring of another table may keep, as many as an empty table may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +59,13 @@ class Ring(Operation):
 
     capacity: int
     initialize: bool = True
+
+
+def ring_capacity(value: Any) -> int:
+    """Check that ``value`` is a number of rows that a ring can keep, and return it.
+
+    Raises:
+        InvalidRequestError: it is not.
+
+    """
+    return integer(value, "capacity", least=1, most=_MOST_ROWS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from barrage_server.arguments import flag, integer
-from barrage_server.plan.copies import BlinkToAppendOnly, Ring, SnapshotWhen
+from barrage_server.arguments import flag
+from barrage_server.plan.copies import BlinkToAppendOnly, Ring, SnapshotWhen, ring_capacity
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.texts import Texts, optional_texts
 
@@ -65,8 +65,8 @@ class Copyable(ABC, Generic[Result]):
         >>> recent = ticks.ring_table(10_000)
 
         Args:
-            capacity: how many rows.
+            capacity: how many rows, from 1 to 2³¹.
             initialize: whether it begins with the rows that are there.
 
         """
-        return self.operate(Ring(integer(capacity, "capacity", least=1), flag(initialize, "initialize")))
+        return self.operate(Ring(ring_capacity(capacity), flag(initialize, "initialize")))

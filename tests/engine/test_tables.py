@@ -399,3 +399,11 @@ def test_a_schema_needs_columns_with_names_of_their_own(schema: pa.Schema) -> No
     """No columns, or one name twice: no table."""
     with pytest.raises(InvalidRequestError):
         AppendTable(UpdateGraph(), "t", schema)
+
+
+@pytest.mark.parametrize("kind", [RingTable, BlinkTable])
+@pytest.mark.parametrize("capacity", [0, -1, 1 << 63, 1 << 80, True, 1.5])
+def test_a_capacity_is_a_number_of_rows_that_there_are_keys_for(kind: Any, capacity: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="from 1 to 9,223,372,036,854,775,807 rows, not"):
+        kind(UpdateGraph(), "t", SCHEMA, capacity)
+    assert kind(UpdateGraph(), "t", SCHEMA, (1 << 63) - 1).size == 0

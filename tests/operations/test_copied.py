@@ -120,4 +120,10 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
         keyed.ring_table(3)
     with pytest.raises(InvalidRequestError, match="capacity must be at least 1"):
         ring_table([grows], 0)
+    for capacity in ((1 << 31) + 1, 1 << 60, 1 << 80):
+        for make in (grows.ring_table, lambda rows: ring_table([grows], rows)):
+            with pytest.raises(InvalidRequestError, match=f"capacity must be at most 2147483648, not {capacity}"):
+                make(capacity)
     assert len(grows.children) == len(keyed.children) == 0
+    grows.append({"x": [1]})
+    assert grows.ring_table(1 << 31).size == 1
