@@ -8,8 +8,10 @@ from barrage_server.formula.lexer import Text, TokenKind, tokens
 __all__ = ["rename_pair", "split_assignment"]
 
 
-def split_assignment(text: str) -> tuple[str, str]:
+def split_assignment(text: str) -> tuple[str, Text]:
     """The name and the formula of ``C = A + B``; the name twice for a name alone.
+
+    Errors of the formula tell places in the assignment.
 
     Raises:
         InvalidRequestError: the text is neither.
@@ -20,12 +22,13 @@ def split_assignment(text: str) -> tuple[str, str]:
         raise Text(text).error(read[0].at, "An assignment begins with the name of a column, as in 'C = A + B'.")
     name = text[read[0].at : read[0].end]
     if read[1].kind is TokenKind.END:
-        return name, name
+        return name, Text(name, text, read[0].at)
     if read[1].kind is not TokenKind.OPERATOR or read[1].text != "=":
         raise Text(text).error(read[1].at, "After the name of the new column there must be a '=', as in 'C = A + B'.")
     if read[2].kind is TokenKind.END:
         raise Text(text).error(read[2].at, f"There is no formula for '{name}'.")
-    return name, text[read[1].end :].strip()
+    start = read[2].at
+    return name, Text(text[start:].rstrip(), text, start)
 
 
 def rename_pair(text: str) -> tuple[str, str]:

@@ -52,7 +52,7 @@ _MOST_NAMES: Final = 5_000
 _CASTS: Final = (BOOLEAN, *NUMBERS, STRING, INSTANT, LOCAL_DATE, LOCAL_TIME, DURATION)
 
 
-def build(text: str, tree: Node, columns: Mapping[str, pa.DataType], functions: Functions | None) -> Steps:
+def build(text: str | Text, tree: Node, columns: Mapping[str, pa.DataType], functions: Functions | None) -> Steps:
     """Translate a syntax tree to steps.
 
     Raises:
@@ -60,7 +60,7 @@ def build(text: str, tree: Node, columns: Mapping[str, pa.DataType], functions: 
         InvalidRequestError: there is no such function, or types do not go together; says where.
 
     """
-    return _Builder(Text(text), columns, functions or Functions()).run(tree)
+    return _Builder(Text.of(text), columns, functions or Functions()).run(tree)
 
 
 class _Builder:

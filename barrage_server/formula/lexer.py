@@ -40,9 +40,23 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text of a formula, for errors."""
+    """The text of a formula, and where it was written.
+
+    Attributes:
+        text: the formula.
+        whole: what the user wrote, of which the formula is a part; the formula without.
+        start: where the formula begins in it.
+
+    """
 
     text: str
+    whole: str | None = None
+    start: int = 0
+
+    @classmethod
+    def of(cls, text: str | Text) -> Text:
+        """The text of a formula that may be a string."""
+        return text if isinstance(text, Text) else cls(text)
 
     def error(
         self, at: int, problem: str, error: type[InvalidRequestError | LimitError] = InvalidRequestError
@@ -50,14 +64,16 @@ class Text:
         """An error that quotes the text around a place.
 
         Args:
-            at: the index of the character.
+            at: the index of the character in the formula; errors tell that in all that was written.
             problem: the first sentence.
             error: the class of the error.
 
         """
+        written = self.text if self.whole is None else self.whole
+        at += self.start
         start, stop = max(at - _AROUND, 0), at + _AROUND
-        before = ("..." if start else "") + self.text[start:at]
-        after = self.text[at:stop] + ("..." if stop < len(self.text) else "")
+        before = ("..." if start else "") + written[start:at]
+        after = written[at:stop] + ("..." if stop < len(written) else "")
         quoted = _CONTROL.sub(lambda found: repr(found[0])[1:-1], f"{before}»{after}")
         return error(f"{problem} This is at character {at + 1} of the formula: {quoted}")
 
@@ -81,14 +97,16 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _OTHERS: Final = {"`": "a string without its closing `", '"': 'a string without its closing "', "'": "a ' alone"}
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """The tokens of ``text``, followed by one for the end.
+def tokens(written: str | Text) -> Iterator[Token]:
+    """The tokens of a text, followed by one for the end.
 
     Raises:
         InvalidRequestError: a character begins none.
         LimitError: the text is too long.
 
     """
+    source = Text.of(written)
+    text = source.text
     if not isinstance(text, str):
         raise InvalidRequestError(f"A formula is a string, not a {type(text).__name__}.")
     if len(text) > FORMULA_CHARACTERS.most:
@@ -101,19 +119,19 @@ def tokens(text: str) -> Iterator[Token]:
         match = _PATTERN.match(text, at)
         if match is None:
             found = _OTHERS.get(text[at], f"{text[at]!r}, which begins nothing that a formula has")
-            raise Text(text).error(at, f"There is {found}.")
+            raise source.error(at, f"There is {found}.")
         kind, word, end = str(match.lastgroup), match[0], match.end()
         if kind == "NUMBER" and end < len(text) and (text[end].isalnum() or text[end] in "_$"):
-            raise Text(text).error(at, f"{word + text[end]!r} is neither a number nor a name.")
+            raise source.error(at, f"{word + text[end]!r} is neither a number nor a name.")
         if kind in ("STRING", "QUOTED"):
-            word = _unescaped(text, at + 1, word[1:-1])
+            word = _unescaped(source, at + 1, word[1:-1])
         if kind != "SPACE":
             yield Token(TokenKind[kind], word, at, end)
         at = end
     yield Token(TokenKind.END, "", len(text), len(text))
 
 
-def _unescaped(text: str, at: int, inner: str) -> str:
+def _unescaped(text: Text, at: int, inner: str) -> str:
     """The content of quotes with Java's escapes undone."""
     if "\\" not in inner:
         found = inner
@@ -124,5 +142,5 @@ def _unescaped(text: str, at: int, inner: str) -> str:
         # a pair of escapes is one character beyond the basic plane
         found = found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if any("\ud800" <= character <= "\udfff" for character in found):
-        raise Text(text).error(at, "There is half a surrogate pair, which is no character.")
+        raise text.error(at, "There is half a surrogate pair, which is no character.")
     return found

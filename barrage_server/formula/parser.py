@@ -56,7 +56,7 @@ _MEMBERSHIP: Final = (("icase", "not", "in"), ("not", "in"), ("icase", "in"), ("
 _MEMBERSHIP_WORDS: Final = ("icase", "not", "in")
 
 
-def parse(text: str) -> Node:
+def parse(text: str | Text) -> Node:
     """The syntax tree of a formula.
 
     Raises:
@@ -73,9 +73,9 @@ def parse(text: str) -> Node:
 class _Parser:
     """The tokens of a formula and the position of the next one."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str | Text) -> None:
         self._tokens = list(tokens(text))
-        self._text = Text(text)
+        self._text = Text.of(text)
         self._next = 0
         self._depth = 0
         self._nodes = 0

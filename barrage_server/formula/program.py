@@ -16,6 +16,7 @@ from barrage_server.formula.comparison import holds
 from barrage_server.formula.constant_comparisons import ConstantComparison, constant_comparison
 from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
+from barrage_server.formula.lexer import Text
 from barrage_server.formula.parser import parse
 from barrage_server.formula.steps import Lookup, Run, Steps
 from barrage_server.formula.vectors import Cells, Flags, Vector, to_arrow
@@ -168,11 +169,13 @@ class Formula:
         return found
 
 
-def compile_formula(text: str, columns: Mapping[str, pa.DataType], functions: Functions | None = None) -> Formula:
+def compile_formula(
+    text: str | Text, columns: Mapping[str, pa.DataType], functions: Functions | None = None
+) -> Formula:
     """Compile a formula for columns of these plain types.
 
     Args:
-        text: the formula: the right side of ``C = A + B``.
+        text: the formula: the right side of ``C = A + B``; a :class:`Text` tells where it was written.
         columns: the type of each column that it may read.
         functions: users' functions that it may call.
 
@@ -186,7 +189,7 @@ def compile_formula(text: str, columns: Mapping[str, pa.DataType], functions: Fu
     kind = made.steps[made.result].kind
     if kind in (ZONE, PERIOD):
         raise InvalidRequestError(f"A formula's result cannot be a {kind}: columns have no such type.")
-    return Formula(text, made, columns, False)
+    return Formula(Text.of(text).text, made, columns, False)
 
 
 def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: Functions | None = None) -> Formula:

@@ -15,7 +15,7 @@ from barrage_server.engine.partitioned import set_constituents
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.errors import InvalidRequestError, UnsupportedTypeError
-from barrage_server.formula import compile_formula, split_assignment
+from barrage_server.formula import Text, compile_formula, split_assignment
 from barrage_server.operations import checks
 from barrage_server.operations.accumulators import FUNCTIONS, Accumulator, is_number
 from barrage_server.operations.aggregate import Aggregate, AggregatedColumn
@@ -203,7 +203,7 @@ def _formulas(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) -
         if not aggregation.columns:
             raise InvalidRequestError("A formula with a formula_param needs cols, such as 'total = price'.")
         pairs = [(result, _number(table, source, known)) for result, source in map(pair, aggregation.columns)]
-        return [_formula(table, result, written, {parameter: number}, {}) for result, number in pairs]
+        return [_formula(table, result, Text(written), {parameter: number}, {}) for result, number in pairs]
     if aggregation.columns:
         raise InvalidRequestError("A formula without a formula_param names its columns: cols must be empty.")
     result, formula = split_assignment(written)
@@ -212,7 +212,7 @@ def _formulas(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) -
 
 
 def _formula(
-    table: Table, result: str, formula: str, lists: Mapping[str, int], keys: Mapping[str, int]
+    table: Table, result: str, formula: Text, lists: Mapping[str, int], keys: Mapping[str, int]
 ) -> AggregatedColumn:
     """The column of a formula over lists.
 
@@ -224,7 +224,7 @@ def _formula(
     made = compile_formula(formula, types, table.graph.functions)
     if made.positions or not made.is_pure:
         raise InvalidRequestError(
-            f"{formula[:100]!r} is not one of the values of a group alone. It cannot name positions, the time or "
+            f"{formula.text[:100]!r} is not one of the values of a group alone. It cannot name positions, the time or "
             f"random numbers."
         )
     inputs = {name: lists[name] for name in made.columns if name in lists}

@@ -12,7 +12,7 @@ import pyarrow as pa
 from barrage_server.arguments import shown
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError
-from barrage_server.formula import compile_condition, compile_formula, rename_pair, split_assignment
+from barrage_server.formula import Text, compile_condition, compile_formula, rename_pair, split_assignment
 from barrage_server.formula.constant_comparisons import SharedComparison
 from barrage_server.operations import layout as layouts
 from barrage_server.operations import traits as traits_of
@@ -125,7 +125,7 @@ def _formulas(given: Sequence[str]) -> tuple[str, ...]:
 def _layout(table: Table, formulas: Sequence[str], *, keeps: bool, is_stored: bool, now: Clock | None = None) -> Layout:
     pairs = [split_assignment(formula) for formula in _formulas(formulas)]
 
-    def compiled(formula: str, types: Mapping[str, pa.DataType]) -> Computation:
+    def compiled(formula: Text, types: Mapping[str, pa.DataType]) -> Computation:
         made = compile_formula(formula, types, table.graph.functions)
         return made if made.is_pure or now is None else TimedFormula(made, now)
 

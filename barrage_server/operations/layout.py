@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError
+from barrage_server.formula import Text
 from barrage_server.operations.checks import (
     check_column_names,
     check_results,
@@ -21,7 +22,7 @@ from barrage_server.operations.formula_view import Computation
 
 __all__ = ["Compile", "check_positions", "has_positions", "of_formulas", "renamed", "without"]
 
-Compile: TypeAlias = Callable[[str, Mapping[str, pa.DataType]], Computation]
+Compile: TypeAlias = Callable[[Text, Mapping[str, pa.DataType]], Computation]
 """Compiles the text of a formula for columns of these types."""
 
 
@@ -46,7 +47,7 @@ def renamed(table: Table, pairs: Sequence[tuple[str, str]]) -> Layout:
 
 
 def of_formulas(
-    table: Table, assignments: Sequence[tuple[str, str]], compiled: Compile, *, keeps: bool, is_stored: bool
+    table: Table, assignments: Sequence[tuple[str, Text]], compiled: Compile, *, keeps: bool, is_stored: bool
 ) -> Layout:
     """The results of formulas, with ``keeps`` beside all columns of the table.
 
@@ -74,12 +75,12 @@ def of_formulas(
         if made.column is not None:
             place = places[made.column]
         else:
-            _check(made, table, formula, is_stored=is_stored)
+            _check(made, table, formula.text, is_stored=is_stored)
             for column in made.arrays:
                 if places[column] >= width:
                     raise InvalidRequestError(
-                        f"{formula!r} reads column {column!r} by position, which the same operation computes. Compute "
-                        f"it in an operation before."
+                        f"{formula.text!r} reads column {column!r} by position, which the same operation computes. "
+                        f"Compute it in an operation before."
                     )
             place = width + len(computed)
             inputs, arrays = (tuple(places[column] for column in names) for names in (made.columns, made.arrays))

@@ -129,7 +129,9 @@ def test_assignments_are_split_at_their_sign(text: str, name: str | None, formul
         with pytest.raises(InvalidRequestError):
             split_assignment(text)
     else:
-        assert split_assignment(text) == (name, formula)
+        found, right = split_assignment(text)
+        assert (found, right.text) == (name, formula)
+        assert text[right.start :].startswith(formula)
 
 
 def test_columns_go_before_constants_and_positions() -> None:

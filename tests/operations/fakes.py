@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.storage import from_storage
+from barrage_server.formula import Text
 from barrage_server.operations.formula_view import Lookup
 
 
@@ -82,7 +83,8 @@ class Language:
     def __init__(self, **known: Fake) -> None:
         self.known = known
 
-    def __call__(self, text: str, types: Mapping[str, pa.DataType]) -> Fake:
+    def __call__(self, formula: Text, types: Mapping[str, pa.DataType]) -> Fake:
+        text = formula.text
         if text in self.known:
             return self.known[text]
         return Fake(lambda value: value, (text,), types[text], column=text)

@@ -19,6 +19,7 @@ from barrage_server.errors import (
     TableFailedError,
     UnknownColumnError,
 )
+from barrage_server.formula import Text
 from barrage_server.operations import build
 from barrage_server.operations import layout as layouts
 from barrage_server.operations import traits as traits_of
@@ -54,8 +55,12 @@ LANGUAGE = {
 FORMULAS = [("A", "twice(number)"), ("C", "shape(text, flag)"), ("D", "joined(C, number)"), ("K", "key"), ("E", "one")]
 
 
+def texts(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, Text]]:
+    return [(name, Text(formula)) for name, formula in pairs]
+
+
 def stored(table: Table, pairs: Sequence[tuple[str, str]], language: Any, *, keeps: bool = True) -> Table:
-    layout = layouts.of_formulas(table, pairs, language, keeps=keeps, is_stored=True)
+    layout = layouts.of_formulas(table, texts(pairs), language, keeps=keeps, is_stored=True)
     traits = table.traits
     operator = StoredColumns(
         layout,
@@ -67,7 +72,7 @@ def stored(table: Table, pairs: Sequence[tuple[str, str]], language: Any, *, kee
 
 
 def viewed(table: Table, pairs: Sequence[tuple[str, str]], language: Any, *, keeps: bool = True) -> Table:
-    layout = layouts.of_formulas(table, pairs, language, keeps=keeps, is_stored=False)
+    layout = layouts.of_formulas(table, texts(pairs), language, keeps=keeps, is_stored=False)
     operator = ViewedColumns(layout, grows=table.is_refreshing and not table.traits.is_blink)
     return make([table], "view", operator, traits_of.of_columns(table.traits))
 
@@ -344,7 +349,7 @@ def test_columns_can_be_dropped_and_renamed() -> None:
 def test_a_name_of_a_key_column_with_other_values_is_no_key() -> None:
     table = filled(3, "keyed")
     language = Language(square=Fake(lambda n: n * n, ("n",), pa.int64()))
-    layout = layouts.of_formulas(table, [("k", "square")], language, keeps=True, is_stored=True)
+    layout = layouts.of_formulas(table, [("k", Text("square"))], language, keeps=True, is_stored=True)
     assert layout.key_columns([0]) == ()
     assert [field.name for field in layout.schema] == ["k", "n", "s"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from barrage_server.arguments import text
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError
-from barrage_server.formula import compile_formula, split_assignment
+from barrage_server.formula import Text, compile_formula, split_assignment
 from barrage_server.operations import traits as traits_of
 from barrage_server.operations.checks import check_column_names, check_results, columns_by_name, known_columns, pair
 from barrage_server.operations.formula_view import Computation
@@ -244,7 +244,7 @@ def _formulas(table: Table, operation: UpdateByOperation, time: int | None) -> l
         pairs = [pair(entry) for entry in operation.columns]
         numbers = known_columns(table, [source for _, source in pairs], "cols")
         return [
-            (result, _formula(table, written, {parameter: number}, frame))
+            (result, _formula(table, Text(written), {parameter: number}, frame))
             for (result, _), number in zip(pairs, numbers, strict=True)
         ]
     if operation.columns:
@@ -253,12 +253,12 @@ def _formulas(table: Table, operation: UpdateByOperation, time: int | None) -> l
     return [(result, _formula(table, formula, columns_by_name(schema), frame))]
 
 
-def _formula(table: Table, formula: str, lists: Mapping[str, int], frame: Frame) -> Window:
+def _formula(table: Table, formula: Text, lists: Mapping[str, int], frame: Frame) -> Window:
     types = {name: pa.list_(table.schema.field(number).type) for name, number in lists.items()}
     made: Computation = compile_formula(formula, types, table.graph.functions)
     if made.positions or not made.is_pure:
         raise InvalidRequestError(
-            f"{formula[:100]!r} is not one of the values of a window alone. It cannot name positions, the time or "
+            f"{formula.text[:100]!r} is not one of the values of a window alone. It cannot name positions, the time or "
             f"random numbers."
         )
     inputs = {name: lists[name] for name in made.columns} or dict(list(lists.items())[:1])
