@@ -134,7 +134,10 @@ def _input(server_state: ServerState, principal: Principal, source: Source, befo
 
 
 def _named_by(server_state: ServerState, principal: Principal, ticket: str) -> Table:
-    """The table that a ticket names; the error for another text says what tickets there are."""
+    """The table that a ticket names.
+
+    The error for another text says which tickets results have.
+    """
     name = name_of_ticket(ticket.encode())
     try:
         return server_state.access.get(principal, name, Right.READ)
