@@ -54,7 +54,7 @@ def agg_by(
     (table,) = parents
     count = sum(max(1, len(aggregation.columns)) for aggregation in aggregations)
     check_results("An agg_by", "results", count)
-    keys = _keys(by)
+    keys = _keys(table, by)
     columns = [column for aggregation in aggregations for column in _columns(table, aggregation, keys)]
     if not by and not columns:
         raise InvalidRequestError("Give aggregations, or columns that tell groups apart.")
@@ -87,7 +87,7 @@ def agg_all_by(
             f"Table '{table.name}' has no columns besides those of 'by' that {aggregation.function[:100]} can be "
             f"computed of."
         )
-    columns = _columns(table, replace(aggregation, columns=wanted), _keys(by))
+    columns = _columns(table, replace(aggregation, columns=wanted), _keys(table, by))
     return _grouped(table, "agg_all_by", columns, by, name)
 
 
@@ -292,5 +292,10 @@ def _number(table: Table, name: str, known: Mapping[str, int]) -> int:
     return known[name]
 
 
-def _keys(by: Sequence[str]) -> dict[str, int]:
-    return {source: number for number, (_, source) in enumerate(map(pair, by))}
+def _keys(table: Table, by: Sequence[str]) -> dict[str, int]:
+    """The columns that tell groups apart, and their numbers among these."""
+    known, keys = columns_by_name(table.schema), {}
+    for number, (_, source) in enumerate(map(pair, by)):
+        _number(table, source, known)  # before formulas read the types of these columns
+        keys[source] = number
+    return keys

@@ -509,6 +509,11 @@ def test_a_static_table_gives_a_static_one() -> None:
 WRONG: dict[str, tuple[Callable[[Table], Table], type[Exception], str]] = {
     "column": (lambda table: agg_by([table], [agg.sum_("pric")], []), UnknownColumnError, "Did you mean 'price'"),
     "key": (lambda table: agg_by([table], [], ["pric"]), UnknownColumnError, "Did you mean 'price'"),
+    "key of a formula": (
+        lambda table: agg_by([table], [agg.formula("f = sum(price)")], ["pric"]),
+        UnknownColumnError,
+        "Did you mean 'price'",
+    ),
     "text": (lambda table: agg_by([table], [agg.sum_("sym")], []), InvalidRequestError, "type string"),
     "weight": (lambda table: agg_by([table], [agg.weighted_avg("sym", "price")], []), InvalidRequestError, "'sym'"),
     "twice": (lambda table: agg_by([table], [agg.sum_("price")], ["price"]), InvalidRequestError, "twice"),
