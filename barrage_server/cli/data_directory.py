@@ -10,8 +10,9 @@ from barrage_server.cli.usage import UsageError
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import JournalError, ReadOnlyError
 from barrage_server.journal.files import DirectoryLock, OsDirectory, reason_of
+from barrage_server.journal.lineage import forget_segment
 from barrage_server.journal.recovery import Recovered, read_identity, recover
-from barrage_server.journal.segments import cut_journal
+from barrage_server.journal.segments import cut_journal, segment_names
 
 __all__ = ["check_directory", "repair_directory"]
 
@@ -34,6 +35,8 @@ def check_directory(path: Path) -> None:
 def repair_directory(path: Path, *, yes: bool) -> None:
     """Cut the journal off where the damage begins, or say that ``yes`` would.
 
+    A last segment that is missing is done without.
+
     Raises:
         UsageError: there is no data directory.
         JournalError: the damage cannot be cut off.
@@ -47,10 +50,20 @@ def repair_directory(path: Path, *, yes: bool) -> None:
             if error.segment is None:
                 raise
             _say(str(error))
+            journal = root.folder("journal")
+            if error.segment not in segment_names(journal):
+                if not yes:
+                    _say(f"With --yes, the journal ends before {error.segment}.")
+                    return
+                forget_segment(root)
+                _say(f"The journal ends before {error.segment}.")
+                _tell(_read(root, identity))
+                return
             if not yes:
                 _say(f"With --yes, {error.segment} is cut at byte {error.offset:,}, and later files are taken away.")
                 return
-            kept = cut_journal(root.folder("journal"), error.segment, error.offset)
+            forget_segment(root)  # first: what is cut off may be all of the last segment
+            kept = cut_journal(journal, error.segment, error.offset)
             _say(f"Cut. What was cut off is in {', '.join(kept)}.")
             _tell(_read(root, identity))
         else:

@@ -233,7 +233,12 @@ class OsDirectory(Directory):
 
     def read(self, name: str) -> memoryview:
         """The content of a file, mapped."""
-        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=self._descriptor)  # a pipe does not block
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=self._descriptor)  # a pipe does not block
+        except FileNotFoundError:
+            if name in self.names():
+                raise OSError(errno.ENOENT, "A link to what is not there", name) from None
+            raise
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

@@ -1,6 +1,7 @@
 """The lineage of a data directory: the starts of servers with it.
 
-Each start has an entry with the step at which it began. The file has the XXH3-64 of the rest in hexadecimal in its
+Each start has an entry with the step at which it began. The number of the journal's last segment is there, too: nothing
+else tells that it is missing. The file has the XXH3-64 of the rest in hexadecimal in its
 first line, then JSON. It is replaced, and synced, before a start serves anything. If it is damaged, subscribers of
 earlier starts get a snapshot; nothing else is lost.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 import xxhash
@@ -17,7 +19,7 @@ from barrage_server.journal.files import Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.wire.resume import Era, Lineage
 
-__all__ = ["LINEAGE", "read_lineage", "write_lineage"]
+__all__ = ["LINEAGE", "forget_segment", "last_segment", "read_lineage", "write_lineage"]
 
 logger = logging.getLogger("barrage_server.journal")
 
@@ -37,26 +39,69 @@ def read_lineage(root: Directory, era: str = "") -> Lineage:
     """
     if LINEAGE not in root.names():
         return Lineage(())
+    found = _read(root)
+    if found is None:
+        logger.warning("%s of the data directory is damaged: subscribers from before get a snapshot", LINEAGE)
+        return Lineage(())
+    if not era or any(one.id == era for one in found.lineage.eras):
+        return found.lineage
+    logger.warning("%s is not of this journal: subscribers from before get a snapshot", LINEAGE)
+    return Lineage(())
+
+
+def write_lineage(root: Directory, lineage: Lineage, directory: str = "", segment: int = 0) -> None:
+    """Write the eras, and sync them.
+
+    Args:
+        root: the data directory.
+        lineage: the eras.
+        directory: the identity of the data directory.
+        segment: the number of the last segment of its journal, whose name is synced. From then on, a journal without
+            this segment has lost it, unless a checkpoint is later.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    eras = [{"id": era.id, "step": era.step} for era in lineage.eras]
+    text = json.dumps({"eras": eras, "directory": directory, "segment": segment}).encode()
+    root.replace(LINEAGE, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
+
+
+def last_segment(root: Directory, directory: str) -> int:
+    """The number of the last segment that the journal had when the lineage was written; 0 if that is unknown.
+
+    It is unknown if the file is missing, damaged, or of another directory than ``directory``, or if a server of an
+    earlier version has written it.
+    """
+    found = _read(root) if LINEAGE in root.names() else None
+    return found.segment if found is not None and found.directory == directory else 0
+
+
+def forget_segment(root: Directory) -> None:
+    """Write the eras without the number of a segment.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    if LINEAGE in root.names() and (found := _read(root)) is not None:
+        write_lineage(root, found.lineage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    lineage: Lineage
+    directory: str
+    segment: int
+
+
+def _read(root: Directory) -> _Content | None:
+    """The content of the file; ``None`` if it is damaged."""
     try:
         checksum, _, text = bytes(root.read(LINEAGE)).partition(b"\n")
         if xxhash.xxh3_64_hexdigest(text).encode() == checksum:
             found = json.loads(text)
             lineage = Lineage(tuple(Era(str(one["id"]), whole_number(one["step"])) for one in found["eras"]))
-            if not era or any(one.id == era for one in lineage.eras):
-                return lineage
-            logger.warning("%s is not of this journal: subscribers from before get a snapshot", LINEAGE)
-            return Lineage(())
+            return _Content(lineage, str(found.get("directory", "")), whole_number(found.get("segment", 0)))
     except MALFORMED as error:
         logger.debug("%s cannot be read: %s", LINEAGE, error)
-    logger.warning("%s of the data directory is damaged: subscribers from before get a snapshot", LINEAGE)
-    return Lineage(())
-
-
-def write_lineage(root: Directory, lineage: Lineage) -> None:
-    """Write the eras, and sync them.
-
-    Raises:
-        OSError: they cannot be written.
-    """
-    text = json.dumps({"eras": [{"id": era.id, "step": era.step} for era in lineage.eras]}).encode()
-    root.replace(LINEAGE, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
+    return None

@@ -25,7 +25,7 @@ from barrage_server.journal.content import (
 )
 from barrage_server.journal.files import NEW, Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
-from barrage_server.journal.lineage import LINEAGE
+from barrage_server.journal.lineage import LINEAGE, last_segment
 from barrage_server.journal.record import Record, RecordType
 from barrage_server.journal.segments import era_of, read_journal
 
@@ -179,7 +179,10 @@ class _Recovery:
             self._load(state.folder(found.checkpoint.name), found.checkpoint)
         folder, torn = self._root.folder("journal"), list[str]()
         is_new = LINEAGE not in self._root.names()  # written once a segment is there
-        reading = read_journal(folder, self._identity, found.number, is_new=is_new, repair=repair, torn=torn.append)
+        last = last_segment(self._root, self._identity)
+        reading = read_journal(
+            folder, self._identity, found.number, last=last, is_new=is_new, repair=repair, torn=torn.append
+        )
         records = list(reading)
         found.torn = " ".join(torn)
         voids = {void.cycle: void for void in (decode_void(one.body) for one in records if one.type == RecordType.VOID)}

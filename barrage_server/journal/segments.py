@@ -203,6 +203,7 @@ def read_journal(
     identity: str,
     number: int,
     *,
+    last: int = 0,
     is_new: bool = False,
     repair: bool = True,
     torn: Callable[[str], object] = lambda _text: None,
@@ -213,6 +214,7 @@ def read_journal(
         directory: the folder of the segments.
         identity: the identity of the data directory.
         number: the first record to read, with which a segment begins: the number of the checkpoint, or 0 without one.
+        last: a record with which a segment begins that must be there, if it is behind ``number``.
         is_new: whether no server has begun a journal yet, so that there may be no segment.
         repair: whether to cut a torn end off the last segment. A copy is kept if it has complete records.
         torn: called with a sentence about a torn end.
@@ -226,6 +228,12 @@ def read_journal(
         if is_new and not names:
             return
         raise _missing(number, firsts)
+    if last > number and last not in firsts:
+        raise JournalError(
+            f"The segment {_name(last)} of the journal is missing, and what was committed to it is lost. Restore the "
+            f"data directory from a backup, or do without it by 'barrage-server repair'.",
+            _name(last),
+        )
     expected: int | None = None
     for place in range(firsts.index(number), len(names)):
         name, is_last = names[place], place == len(names) - 1

@@ -313,7 +313,7 @@ class Durability(CycleLog):
         # The lineage reaches the disk after the segment, which may not be missing from then on, and before any
         # subscriber sees a step of this start.
         self.lineage = read_lineage(self._root, self.recovered.era).followed_by(new_era(self.recovered.step))
-        write_lineage(self._root, self.lineage)
+        write_lineage(self._root, self.lineage, identity, self.recovered.number)
         self._state = self._root.folder("state")
         self._checkpoint = self.recovered.checkpoint
         self._saved_bytes = -self.recovered.nbytes  # bytes before the checkpoint; below 0: recovered ones after it
@@ -430,6 +430,7 @@ class Durability(CycleLog):
         with self._changed:
             self._synced = max(self._synced, number)
             self._changed.notify_all()
+        write_lineage(self._root, self.lineage, self.identity, number)  # no checkpoint names the segment yet
         self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
         self._saved_bytes = nbytes  # not before the checkpoint is complete: until then a start repeats these bytes
         self._journal.remove_before(number)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 
 import pyarrow as pa
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.engine import UpdateGraph
-from barrage_server.journal.lineage import LINEAGE, read_lineage, write_lineage
+from barrage_server.errors import JournalError
+from barrage_server.journal.lineage import LINEAGE, forget_segment, last_segment, read_lineage, write_lineage
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.durability import Durability
 from barrage_server.server.durable_tables import is_durable
@@ -158,7 +161,7 @@ def test_the_lineage_of_another_directory_is_none() -> None:
 
 
 def test_a_lineage_that_is_newer_than_the_journal_holds_what_the_journal_has() -> None:
-    """A crash may come between the two files; and the journal may be that of a backup."""
+    """The journal may be that of a backup. It lacks a segment then, which one has to say that one does without."""
     root = SimulatedFolder(Machine())
     site = Site(root)
     point = site.append(1)
@@ -168,6 +171,9 @@ def test_a_lineage_that_is_newer_than_the_journal_holds_what_the_journal_has() -
     site.durability.sync()
     Site(root)
     replace_lineage(backup, lineage_file(root))
+    with pytest.raises(JournalError, match=r"segment \d{20}\.log of the journal is missing"):
+        Site(backup)
+    forget_segment(backup)
     again = Site(backup)
     assert again.lineage.holds(*point)
     assert not again.lineage.holds(*later)
@@ -194,6 +200,29 @@ def test_the_lineage_is_bounded_and_read_as_it_was_written() -> None:
     assert len(lineage.eras) == MOST_ERAS
     assert not lineage.holds("6", 0)
     assert lineage.holds("7", 7)
+
+
+def test_the_last_segment_is_known_to_its_own_directory_until_it_is_forgotten() -> None:
+    root, lineage = SimulatedFolder(Machine()), Lineage((Era("a", 3),))
+    assert last_segment(root, "one") == 0
+    write_lineage(root, lineage, "one", 7)
+    assert (last_segment(root, "one"), last_segment(root, "another")) == (7, 0)
+    forget_segment(root)
+    assert last_segment(root, "one") == 0
+    assert read_lineage(root) == lineage
+    write_lineage(root, lineage, "one", 7)
+    replace_lineage(root, lineage_file(root)[:-3])
+    assert last_segment(root, "one") == 0
+    forget_segment(root)  # a damaged file is left as it is
+    assert read_lineage(root) == Lineage(())
+
+
+def test_the_lineage_of_an_earlier_version_names_no_segment() -> None:
+    root = SimulatedFolder(Machine())
+    text = json.dumps({"eras": [{"id": "a", "step": 3}]}).encode()
+    root.replace(LINEAGE, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
+    assert read_lineage(root) == Lineage((Era("a", 3),))
+    assert last_segment(root, "") == 0
 
 
 @given(st.text(max_size=40))

@@ -14,7 +14,7 @@ import xxhash
 import barrage_server as bs
 from barrage_server.cli.data_directory import check_directory, repair_directory
 from barrage_server.engine import UpdateGraph
-from barrage_server.errors import JournalError
+from barrage_server.errors import InvalidRequestError, JournalError, ReadOnlyError
 from barrage_server.journal.files import OsDirectory
 from barrage_server.journal.recovery import read_identity, recover
 from tests.server.durable import SCHEMA, durability_of, rows
@@ -187,3 +187,96 @@ def test_a_torn_end_is_cut_off(folder: Path) -> None:
         server.table("t").append(rows(3))  # type: ignore[attr-defined]
     with bs.Server(data_dir=folder) as server:
         assert server.table("t").to_arrow()["key"].to_pylist() == [1, 3]
+
+
+def kept_over_starts(folder: Path) -> Path:
+    """Make a data directory with rows of two starts; the segment of the second."""
+    for number in range(2):
+        with bs.Server(data_dir=folder, fsync="always") as server:
+            server.append_table("t", SCHEMA).append(rows(number))
+    return max((folder / "journal").glob("*.log"))
+
+
+def test_a_last_segment_that_is_lost_stops_the_start_until_it_is_done_without(folder: Path) -> None:
+    """What was committed since the last start was in it, and the server would go on as if it had never been."""
+    segment = kept_over_starts(folder)
+    segment.unlink()
+    for _ in range(2):
+        with pytest.raises(JournalError, match=rf"segment {segment.name} of the journal is missing"):
+            bs.Server(data_dir=folder)
+        with pytest.raises(JournalError, match=segment.name):
+            check_directory(folder)
+        repair_directory(folder, yes=False)
+    repair_directory(folder, yes=True)
+    check_directory(folder)
+    for number in range(2):
+        with bs.Server(data_dir=folder) as server:
+            table = server.append_table("t", SCHEMA)
+            assert table.to_arrow()["key"].to_pylist() == [0, *range(5, 5 + number)]
+            table.append(rows(5 + number))
+
+
+def test_a_segment_that_is_lost_while_no_checkpoint_begins_with_it_is_noticed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint begins a segment, and may then fail."""
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        with monkeypatch.context() as patch:
+            patch.setattr("barrage_server.server.durability.save_checkpoint", fails)
+            with pytest.raises(OSError, match="full"):
+                durability_of(server).save()
+        table.append(rows(2))
+    first, segment = sorted((folder / "journal").glob("*.log"))
+    segment.unlink()
+    with pytest.raises(JournalError, match=rf"segment {segment.name} of the journal is missing"):
+        bs.Server(data_dir=folder)
+    repair_directory(folder, yes=True)
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1]
+    assert first.is_file()
+
+
+def test_damage_before_a_lost_segment_is_cut_by_a_second_repair(folder: Path) -> None:
+    segment = kept_over_starts(folder)
+    before = min((folder / "journal").glob("*.log"))
+    content = bytearray(before.read_bytes())
+    content[content.index(b"BJR1", 50) + 60] ^= 1
+    before.write_bytes(content)
+    segment.unlink()
+    with pytest.raises(JournalError, match=segment.name):
+        bs.Server(data_dir=folder)
+    with pytest.raises(JournalError, match=before.name):
+        repair_directory(folder, yes=True)
+    repair_directory(folder, yes=True)
+    with bs.Server(data_dir=folder) as server:
+        assert not server.tables()
+
+
+def test_a_repair_that_takes_the_last_segment_away_does_not_miss_it(folder: Path) -> None:
+    kept_over_starts(folder)
+    before = min((folder / "journal").glob("*.log"))
+    content = bytearray(before.read_bytes())
+    content[content.index(b"BJR1", 50) + 60] ^= 1
+    before.write_bytes(content)
+    repair_directory(folder, yes=True)
+    check_directory(folder)
+    bs.Server(data_dir=folder).close()
+
+
+def test_a_link_to_nowhere_in_the_place_of_a_segment_is_told(folder: Path) -> None:
+    for link in (kept_over_starts(folder), folder / "journal" / f"{1000:020d}.log"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder / "nowhere")
+        for use in (check_directory, lambda path: bs.Server(data_dir=path)):
+            with pytest.raises(
+                (ReadOnlyError, InvalidRequestError), match=rf"A link to what is not there: '{link.name}'"
+            ):
+                use(folder)
+        link.unlink()
+        repair_directory(folder, yes=True)
