@@ -32,7 +32,7 @@ help: ## List the verbs and the knobs
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
 	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"
 	@echo "  ROUNDS=20       for faults; FIRST=0 is the number of the first one"
-	@echo "  INPUTS=100000   for fuzz-computing: of each kind"
+	@echo "  INPUTS=100000   for fuzz-computing: of each kind; COMPUTING_ARGS=--collect keeps those that reach what no other does"
 	@echo "  CALLS=100000    for fuzz: per endpoint"
 	@echo "  ENDPOINT=       for fuzz: flight, grpc (its other front), deephaven or web; all when left out"
 	@echo "  UPDATES=1000000, SESSIONS=10000  for soak; UPDATES=3000 for browser: painted to see that memory is flat"
@@ -80,7 +80,7 @@ soak: env ## UPDATES= cycles and SESSIONS= clients, from SEED=; memory, threads 
 	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.soak --updates $(or $(UPDATES),1000000) --sessions $(or $(SESSIONS),10000) --seed $(or $(SEED),0) $(SOAK_ARGS)
 
 fuzz-computing: env ## Formulas, plans and batches, changed at random and computed: INPUTS= of each kind, from SEED=
-	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.fuzz.computing --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1)
+	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.fuzz.computing --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1) $(COMPUTING_ARGS)
 
 fuzz-decoders: env ## Each decoder under atheris for FUZZ_SECONDS=, or those of TARGETS=
 	@scripts/make-env $(VENV) fuzz

@@ -49,14 +49,17 @@ class AppendedRows:
         """Bytes of the cells."""
         return self._store.nbytes
 
-    def append(self, columns: Sequence[pa.Array]) -> RowSet:
+    def append(self, columns: Sequence[pa.Array], count: int) -> RowSet:
         """Append rows, and return their keys.
+
+        Args:
+            columns: their values; a table may have no columns.
+            count: how many rows.
 
         Raises:
             LimitError: they take more bytes than the result may have.
 
         """
-        count = len(columns[0])
         added = RowSet.from_range(self._next_key, self._next_key + count - 1) if count else RowSet.empty()
         if count:
             for column, values in zip(self._store.columns, columns, strict=True):

@@ -57,7 +57,7 @@ class CopiedRows(Operator):
         if self._capacity is not None and came.size > self._capacity:
             came = came.slice(came.size - self._capacity, came.size)
         for part in version.pieces(came, range(len(self.schema))):
-            self._cells.append(version.read(part))
+            self._cells.append(version.read(part), part.size)
         added, removed = self._cells.settle()
         update = TableUpdate(added, removed, RowSetShiftData.empty(), (RowSet.empty(),) * len(self.schema))
         return Outcome(self._cells.rows, self._cells.views(), update)

@@ -200,7 +200,7 @@ class SnapshotHistory(Operator):
                 mine = [value.slice(number, 1) for value in stamps]
                 for rows in base.pieces(base.row_set, every):
                     values = base.read(rows)
-                    self._cells.append([*(repeated(value, rows.size) for value in mine), *values])
+                    self._cells.append([*(repeated(value, rows.size) for value in mine), *values], rows.size)
             return
         values = base.read(base.row_set)
         copies = _BLOCK_BYTES // (1 + sum(value.nbytes for value in values))
@@ -210,7 +210,8 @@ class SnapshotHistory(Operator):
             snapshots = np.arange(first, min(first + at_once, count))
             which, theirs = np.divmod(np.arange(len(snapshots) * base.size), base.size)
             self._cells.append(
-                [*(taken(value, snapshots[which]) for value in stamps), *(taken(value, theirs) for value in values)]
+                [*(taken(value, snapshots[which]) for value in stamps), *(taken(value, theirs) for value in values)],
+                len(which),
             )
 
 

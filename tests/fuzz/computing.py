@@ -2,7 +2,12 @@
 
 ``python -m tests.fuzz.computing`` runs as many as it is told. Each gives tables, or an error of this project's tree:
 anything else is a fault, and so are ten seconds or a gigabyte for one of them, and a table that fails later for a
-reason that is none of its own. The input is then left in a file. An input depends on its kind, the seed and its number.
+reason that is none of its own. The input is then left in a file. An input depends on its kind, the seed, its number and
+the inputs that are kept.
+
+These are in ``tests/fuzz/kept``: a run begins with the seeds and with them, and changes both. With ``--collect`` it
+traces what each input reaches, changes further what reaches anything, and leaves there those of all inputs that reach
+what no other one does (``tests.fuzz.kept``). The files depend on the inputs before, their number and the seed alone.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +48,10 @@ from barrage_server.server.statistics import ServerStatistics
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
+from tests.fuzz.batches import changed_batch
 from tests.fuzz.corpus import batches_about
-from tests.fuzz.mutations import damaged_message
-from tests.fuzz.plans import plans_about
+from tests.fuzz.kept import FOLDER, MOST_BYTES, MOST_KEPT, Place, kept, least, places, write
+from tests.fuzz.plans import plans_about, plans_of_two
 from tests.fuzz.texts import FORMULAS, changed_formula, changed_plan
 
 KINDS = ("formula", "plan", "batch")
@@ -231,22 +238,27 @@ def seeds(kind: str) -> list[bytes]:
     """Valid inputs."""
     if kind == "formula":
         return [text.encode() for text in FORMULAS]
-    return list(plans_about("keyed")) if kind == "plan" else list(batches_about("log", "keyed"))
+    if kind == "plan":
+        return [*plans_about("keyed"), *plans_of_two("keyed", "log")]
+    return list(batches_about("log", "keyed"))
 
 
 CHANGES: dict[str, Callable[[bytes, list[bytes], random.Random], bytes]] = {
     "formula": changed_formula,
     "plan": changed_plan,
-    "batch": lambda data, _, chance: damaged_message(data, chance),
+    "batch": changed_batch,
 }
 
 
 def inputs(kind: str, count: int, seed: int) -> Iterator[bytes]:
-    """The seeds, then changed ones."""
-    chance = random.Random(f"{kind} {seed}")
-    valid = seeds(kind)
-    yield from valid[:count]
-    for _ in range(count - len(valid)):
+    """The seeds and the inputs that are kept, then changed ones."""
+    valid = [*seeds(kind), *kept(kind)]
+    return islice(chain(valid, changed(kind, valid, random.Random(f"{kind} {seed}"))), count)
+
+
+def changed(kind: str, valid: list[bytes], chance: random.Random) -> Iterator[bytes]:
+    """Changes of inputs, without an end. ``valid`` may grow meanwhile."""
+    while True:
         data = chance.choice(valid)
         for _ in range(chance.choice([1, 1, 1, 2, 4])):
             data = CHANGES[kind](data, valid, chance)
@@ -268,10 +280,49 @@ def check(computing: Computing, kind: str, data: bytes) -> bool:
         signal.signal(signal.SIGALRM, before)
 
 
+def reach(kind: str, data: bytes) -> frozenset[Place]:
+    """The places that an input reaches, on tables that no other input was computed on."""
+    computing = Computing()
+    try:
+        with places() as reached:
+            check(computing, kind, data)
+    finally:
+        computing.close()
+    return frozenset(reached)
+
+
+class Report:
+    """Counts what is computed, and leaves the inputs of faults in files."""
+
+    def __init__(self, kind: str, count: int, seed: int, folder: Path) -> None:
+        self.faults = 0
+        self._kind, self._count, self._seed, self._folder = kind, count, seed, folder
+        self._began = time.monotonic()
+
+    def fault(self, number: int, data: bytes, error: Exception) -> None:
+        self.faults += 1
+        path = self._folder / f"{self._kind}-{self._seed}-{number}"
+        path.write_bytes(data)
+        print(f"{path}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
+
+    def goes_on(self, done: int, more: str) -> bool:
+        """Tell how far it is, now and then; whether there is memory to go on."""
+        if done % _PROGRESS and done != self._count:
+            return True
+        gc.collect()
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        seconds = time.monotonic() - self._began
+        print(f"{self._kind}: {done:,} inputs, {more}, {most} MiB, {seconds:.0f} s", flush=True)
+        if most << 20 <= _MOST_MEMORY:
+            return True
+        print(f"{self._kind}: the process has taken more than {_MOST_MEMORY >> 20} MiB", file=sys.stderr)
+        self.faults += 1
+        return False
+
+
 def run(kind: str, count: int, seed: int, folder: Path) -> int:
     """Compute many inputs; the number of faults, which are left in files."""
-    computing = Computing()
-    began, made, faults = time.monotonic(), 0, 0
+    computing, report, made = Computing(), Report(kind, count, seed, folder), 0
     for number, data in enumerate(inputs(kind, count, seed)):
         if number and not number % _PROGRESS:
             computing.close()
@@ -279,20 +330,43 @@ def run(kind: str, count: int, seed: int, folder: Path) -> int:
         try:
             made += check(computing, kind, data)
         except Exception as error:  # any is a fault: the files tell which inputs, and the others are tried, too
-            faults += 1
-            path = folder / f"{kind}-{seed}-{number}"
-            path.write_bytes(data)
-            print(f"{path}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr, flush=True)
-        if not (number + 1) % _PROGRESS or number + 1 == count:
-            gc.collect()
-            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            seconds = time.monotonic() - began
-            print(f"{kind}: {number + 1:,} inputs, {made:,} results, {most} MiB, {seconds:.0f} s", flush=True)
-            if most << 20 > _MOST_MEMORY:
-                print(f"{kind}: the process has taken more than {_MOST_MEMORY >> 20} MiB", file=sys.stderr)
-                return faults + 1
+            report.fault(number, data, error)
+        if not report.goes_on(number + 1, f"{made:,} results"):
+            break
     computing.close()
-    return faults
+    return report.faults
+
+
+def found(kind: str, before: list[bytes], count: int, seed: int, report: Report) -> list[bytes]:
+    """The inputs to keep: of those before, and of ``count`` others. What reaches anything is changed further."""
+    valid = seeds(kind)
+    known = frozenset[Place]().union(*(reach(kind, data) for data in valid))
+    candidates = {data: reach(kind, data) - known for data in before if data not in valid}
+    valid += candidates
+    reached = known.union(*candidates.values())
+    for number, data in enumerate(islice(changed(kind, valid, random.Random(f"{kind} {seed}")), count)):
+        if len(data) <= MOST_BYTES:
+            try:
+                if (once := reach(kind, data) - known) - reached:
+                    again = once & reach(kind, data)  # not what depends on the time
+                    if again - reached:
+                        candidates[data] = again
+                        valid.append(data)
+                        reached |= again
+            except Exception as error:  # a fault, as in a run that collects nothing
+                report.fault(number, data, error)
+        if not report.goes_on(number + 1, f"{len(reached - known):,} places in {len(candidates):,}"):
+            break
+    return least(candidates, MOST_KEPT)
+
+
+def collect(kind: str, count: int, seed: int, folder: Path) -> int:
+    """Compute many inputs and keep some; the number of faults, which are left in files."""
+    report = Report(kind, count, seed, folder)
+    chosen = found(kind, kept(kind), count, seed, report)
+    write(kind, chosen)
+    print(f"{kind}: {len(chosen):,} inputs are kept in {FOLDER}", flush=True)
+    return report.faults
 
 
 def main() -> int:
@@ -300,6 +374,7 @@ def main() -> int:
     parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], help="all when left out")
     parser.add_argument("--inputs", type=int, default=100_000, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--collect", action="store_true", help="keep the inputs that reach what no other one does")
     parser.add_argument("--file", type=Path, help="compute the input in a file that a fault has left")
     arguments = parser.parse_args()
     kinds = arguments.kinds or KINDS
@@ -310,7 +385,8 @@ def main() -> int:
         computing.close()
         return 0
     folder = Path(tempfile.mkdtemp(prefix="barrage-computing-"))
-    return 1 if sum(run(kind, arguments.inputs, arguments.seed, folder) for kind in kinds) else 0
+    work = collect if arguments.collect else run
+    return 1 if sum(work(kind, arguments.inputs, arguments.seed, folder) for kind in kinds) else 0
 
 
 if __name__ == "__main__":

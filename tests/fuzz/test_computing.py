@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
 from barrage_server.operations.where import FilteredRows
-from tests.fuzz.computing import KINDS, Computing, FaultError, check, inputs, seeds
+from tests.fuzz.computing import KINDS, Computing, FaultError, changed, check, inputs, seeds
+from tests.fuzz.kept import kept
 
 
 @pytest.fixture
@@ -19,7 +22,8 @@ def computing() -> Iterator[Computing]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_changed_inputs_give_a_result_or_an_error_of_ours(kind: str, computing: Computing) -> None:
-    for data in inputs(kind, 1000, 11):
+    valid = [*seeds(kind), *kept(kind)]
+    for data in islice(changed(kind, valid, random.Random(11)), 1000):
         check(computing, kind, data)
 
 
@@ -44,3 +48,13 @@ def test_a_fault_is_noticed(computing: Computing, monkeypatch: pytest.MonkeyPatc
         patch.setattr(FilteredRows, "start", broken)
         with pytest.raises((FaultError, ZeroDivisionError)):
             check(computing, "formula", b"price > 3")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_begins_with_the_seeds_and_what_is_kept(kind: str) -> None:
+    begin = [*seeds(kind), *kept(kind)]
+    made = list(inputs(kind, len(begin) + 20, 1))
+    assert made[: len(begin)] == begin
+    assert set(made[len(begin) :]) - set(begin)
+    assert list(inputs(kind, len(begin) + 20, 1)) == made
+    assert list(inputs(kind, 3, 1)) == begin[:3]

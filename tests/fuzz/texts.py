@@ -88,6 +88,16 @@ _VALUES: list[Any] = [
 ]  # fmt: skip
 
 
+_FIELDS = [
+    "aggregation", "aggregations", "blink", "by", "capacity", "columns", "control", "decay", "descending", "absolute",
+    "filters", "first", "formula", "function", "history", "incremental", "initial", "initialize", "inverted", "joins",
+    "kind", "last", "name", "null_fill", "on", "operations", "order_by", "outputs", "period", "pixels", "rows", "share",
+    "start", "stop", "tail_rows", "tail_x", "time_column", "before", "after", "match", "verb", "weight", "with_mean",
+    "x", "ys",
+]  # fmt: skip
+_MOST_STEPS = 12
+
+
 def changed_formula(data: bytes, others: list[bytes], chance: random.Random) -> bytes:
     """A token removed, doubled, replaced, or moved; or a part put around another, or in its place."""
     found = _TOKEN.findall(data.decode(errors="replace")) or [""]
@@ -136,9 +146,14 @@ def changed_plan(data: bytes, others: list[bytes], chance: random.Random) -> byt
     if not places:
         return chance.choice(others)
     holder, key = chance.choice(places)
-    kind = chance.randrange(6)
+    kind = chance.randrange(8)
     if kind == 0:
         del holder[key]
+    elif kind == 6 and isinstance(holder, dict):
+        # a field that objects of this or another sort have
+        holder[chance.choice(_FIELDS)] = chance.choice(_VALUES)
+    elif kind == 7 and isinstance(steps := plan.get("operations") if isinstance(plan, dict) else None, list):
+        _go_on(steps, json.loads(chance.choice(others)), chance)
     elif kind == 1 and isinstance(holder, list):
         holder.insert(key, copy.deepcopy(holder[key]))
     elif kind == 2:
@@ -146,11 +161,28 @@ def changed_plan(data: bytes, others: list[bytes], chance: random.Random) -> byt
     elif kind == 3 and isinstance(holder[key], str):
         holder[key] = changed_formula(holder[key].encode(), [b"price", b"sym"], chance).decode(errors="replace")
     else:
-        theirs, place = chance.choice(list(_places(json.loads(chance.choice(others)))))
-        wanted = [(one, at) for one, at in _places(json.loads(chance.choice(others))) if at == key]
-        theirs, place = chance.choice(wanted) if wanted and chance.random() < 0.7 else (theirs, place)
-        holder[key] = theirs[place]
+        found = list(_places(json.loads(chance.choice(others))))
+        wanted = [(one, at) for one, at in found if at == key]
+        if chosen := wanted if wanted and chance.random() < 0.7 else found:
+            theirs, place = chance.choice(chosen)
+            holder[key] = theirs[place]
     return json.dumps(plan).encode()
+
+
+def _go_on(steps: list[Any], other: Any, chance: random.Random) -> None:
+    """Put the operations of another plan behind those of a plan, and have them read its results."""
+    behind = other.get("operations") if isinstance(other, dict) else None
+    if not isinstance(behind, list) or len(steps) + len(behind) > _MOST_STEPS:
+        return
+    first = len(steps)
+    for step in behind:
+        if isinstance(step, dict) and isinstance(inputs := step.get("inputs"), list):
+            for number, source in enumerate(inputs):
+                if type(source) is int:
+                    inputs[number] = first + source
+                elif first and chance.random() < 0.7:
+                    inputs[number] = chance.randrange(first)
+        steps.append(step)
 
 
 def _places(value: Any) -> Any:

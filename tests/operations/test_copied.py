@@ -91,6 +91,11 @@ def test_a_ring_of_other_tables() -> None:
     assert not made[2].is_refreshing
 
 
+def test_a_ring_of_a_table_without_columns_has_its_rows() -> None:
+    made = bs.empty_table(10).ring_table(3)
+    assert (made.size, made.schema.names) == (3, [])
+
+
 def test_a_ring_gives_storage_back() -> None:
     blink = BlinkTable(UpdateGraph(), "blink", {"t": "int64", "s": "string"}, history=10)
     made = blink.ring_table(5_000)
