@@ -17,7 +17,7 @@ from tests.fuzz.batches import changed_batch
 from tests.fuzz.computing import KINDS, Computing, Report, changed, check, found, reach, seeds
 from tests.fuzz.kept import MOST_BYTES, MOST_KEPT, Place, kept, least, places, write
 
-LEAST = {"formula": 500, "plan": 500, "batch": 500}
+LEAST = {"formula": 550, "plan": 1300, "batch": 950}
 """Places that the kept inputs of a kind reach, and none of its seeds. A change of the code moves it a little."""
 
 
@@ -49,7 +49,7 @@ def test_kept_inputs_reach_what_no_seed_does(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_kept_is_small_and_in_order(kind: str) -> None:
     inputs = kept(kind)
-    assert 50 < len(inputs) <= MOST_KEPT
+    assert 40 < len(inputs) <= MOST_KEPT
     assert inputs == sorted(set(inputs) - set(seeds(kind)), key=lambda data: (len(data), data))
     assert max(map(len, inputs)) <= MOST_BYTES
 
@@ -108,8 +108,9 @@ def test_what_would_not_be_read_is_not_written(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_is_found_depends_on_the_seed_alone(tmp_path: Path) -> None:
-    first, second, other = (found("formula", [], 60, seed, Report("formula", 60, seed, tmp_path)) for seed in (1, 1, 2))
+    first, second, other = (found("formula", [], 40, seed, Report("formula", 40, seed, tmp_path)) for seed in (1, 1, 2))
     assert first == second != other
     assert first
     assert not set(first) & set(seeds("formula"))
