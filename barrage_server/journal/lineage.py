@@ -68,7 +68,7 @@ def write_lineage(root: Directory, lineage: Lineage, directory: str = "", segmen
 
 
 def last_segment(root: Directory, directory: str) -> int:
-    """The number of the last segment that the journal had when the lineage was written; 0 if that is unknown.
+    """The number of the last segment that the lineage names; 0 if it is unknown.
 
     It is unknown if the file is missing, damaged, or of another directory than ``directory``, or if a server of an
     earlier version has written it.
