@@ -165,17 +165,19 @@ class Aggregate(Operator):
             return Outcome(self._rows, self._views(version), TableUpdate.empty(len(self.schema)))
         update = change.update
         modified = RowSet.union_all([update.modified[number] for number in self._read])
-        gone = RowSet.empty() if self._accumulates else update.removed
-        if modified:
-            gone = gone | (update.shifted.unapply(modified) if update.shifted.size else modified)
+        stay = not (came or update.removed or update.shifted.size or _any_of(update.modified, self._keys))
+        if stay and not self._rankings:
+            plans = self._exchange(change.before, version, modified)
+            plan = plans[0] if len(plans) == 1 else ReadPlan.from_keys(_merged([plan.keys for plan in plans]))
+            return self._changed(plan, version, stay=True)
         lost = self._groups_left(update)
         left = [self._leave(ranking, change) for ranking in self._rankings.values()]
-        stay = not (came or update.removed or update.shifted.size or _any_of(update.modified, self._keys))
         if stay:
-            plans = self._exchange(change.before, version, modified)
-            touched = [plan.keys for plan in plans]
+            touched = [plan.keys for plan in self._exchange(change.before, version, modified)]
         else:
-            plans = []
+            gone = RowSet.empty() if self._accumulates else update.removed
+            if modified:
+                gone = gone | (update.shifted.unapply(modified) if update.shifted.size else modified)
             touched = self._take(change.before, gone, -1)
             touched += self._take(version, came | modified, 1)
         for ranking, (slots, moved, was) in zip(self._rankings.values(), left, strict=True):
@@ -183,8 +185,6 @@ class Aggregate(Operator):
         if self._rankings:
             self._drop(version)
         members = self._members_changed(update, lost)
-        if len(plans) == 1 and not members:
-            return self._changed(plans[0], version, stay=True)
         groups = _merged([*touched, *members.values()])
         return self._changed(ReadPlan.from_keys(groups), version, members, stay=stay)
 
@@ -443,7 +443,7 @@ def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulat
 
 
 def _any_of(modified: Sequence[RowSet], columns: Sequence[int]) -> bool:
-    return any(modified[number] for number in columns)
+    return any([modified[number] for number in columns])
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:
