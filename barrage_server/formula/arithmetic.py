@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barrage_server.formula import bounded
+from barrage_server.formula.decimals import are_exact, as_decimal, as_doubles, as_longs, exact_types
 from barrage_server.formula.kinds import (
     BOOLEAN,
     BYTE,
@@ -31,7 +32,7 @@ from barrage_server.formula.kinds import (
     Kind,
     kind_of,
 )
-from barrage_server.formula.vectors import AnyArray, Arrow, Cells, Flags, Vector, both, from_arrow
+from barrage_server.formula.vectors import AnyArray, Arrow, Cells, Flags, Vector, both
 
 __all__ = ["Kernel", "Resolved", "arithmetic", "bits", "cast", "convert", "negative", "promoted", "whole"]
 
@@ -102,7 +103,7 @@ def _decimals(operator: str, left: Kind, right: Kind) -> Resolved | None:
     """
     if not all(kind.is_decimal or kind.is_number for kind in (left, right)):
         return None
-    if operator not in _DECIMAL or not all(kind.is_decimal or kind in INTEGERS for kind in (left, right)):
+    if operator not in _DECIMAL or not are_exact(left, right):
         to_left, to_right = cast(left, DOUBLE), cast(right, DOUBLE)
         resolved = arithmetic(operator, DOUBLE, DOUBLE)
         assert to_left is not None
@@ -110,32 +111,12 @@ def _decimals(operator: str, left: Kind, right: Kind) -> Resolved | None:
         assert resolved is not None
         return DOUBLE, lambda a, b: resolved[1](to_left(a), to_right(b))
     function = _DECIMAL[operator]
-    first, second = (kind.arrow if kind.is_decimal else pa.decimal128(19, 0) for kind in (left, right))
-    arrow = _exact(function, first, second)
-    if arrow is None:
-        first, second = (pa.decimal256(each.precision, each.scale) for each in (first, second))
-        arrow = _exact(function, first, second)
-    if arrow is None:
+    types = exact_types(function, left, right)
+    if types is None:
         return None
-    return kind_of(arrow), lambda a, b: function(_decimal(a, first), _decimal(b, second))
-
-
-def _exact(function: Callable[..., Any], first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
-    """The type of a result; ``None`` if it may need too many digits."""
-    try:
-        return function(pa.array([], first), pa.array([], second)).type
-    except pa.ArrowInvalid:
-        return None
-
-
-def _decimal(vector: Vector, arrow: pa.DataType) -> Arrow:
-    if not isinstance(vector, Cells):
-        return vector if vector.type == arrow else vector.cast(arrow)
-    if vector.values.ndim == 0:
-        is_null = vector.valid is not None and not vector.valid
-        return pa.scalar(None if is_null else int(vector.values), arrow)
-    mask = None if vector.valid is None else np.broadcast_to(~vector.valid, vector.values.shape)
-    return pa.array(vector.values.astype(np.int64), mask=mask).cast(arrow)
+    first, second = types
+    arrow = function(pa.array([], first), pa.array([], second)).type
+    return kind_of(arrow), lambda a, b: function(as_decimal(a, first), as_decimal(b, second))
 
 
 def _times(operator: str, left: Kind, right: Kind) -> Resolved | None:
@@ -231,9 +212,7 @@ def cast(source: Kind, target: Kind) -> Kernel | None:
     if target.dtype is None or target is BOOLEAN:
         return None
     if source.is_decimal and target.is_number:
-        to_cells = cast(DOUBLE, target)
-        assert to_cells is not None
-        return lambda a: to_cells(_doubles(a))
+        return _of_decimals(target)
     if not source.is_number or not target.is_number:
         return None
     dtype = target.dtype
@@ -255,14 +234,23 @@ def convert(source: Kind, target: Kind) -> Kernel | None:
     return cast(source, target) if is_wider else None
 
 
-def _doubles(vector: Arrow) -> Cells:
-    """Decimals as doubles."""
-    if isinstance(vector, pa.Scalar):
-        value = vector.as_py()
-        return Cells(np.asarray(float(value or 0)), None if value is not None else np.zeros((), np.bool_))
-    found = from_arrow(vector.cast(pa.float64()), DOUBLE)
-    assert isinstance(found, Cells)
-    return found
+def _of_decimals(target: Kind) -> Kernel:
+    """The kernel of the cast of decimals to a number."""
+    dtype = target.dtype
+    assert dtype is not None
+    if target not in INTEGERS:
+        return lambda a: _replaced(as_doubles(a), dtype)
+    wide = np.iinfo(np.int64 if target is LONG else np.int32)  # small kinds go through int, as floats do
+
+    def run(a: Arrow) -> Cells:
+        cut = as_longs(a)
+        return _replaced(Cells(np.clip(cut.values, wide.min, wide.max), cut.valid), dtype)
+
+    return run
+
+
+def _replaced(cells: Cells, dtype: Any) -> Cells:
+    return Cells(_as(cells.values, dtype), cells.valid)
 
 
 def whole(values: AnyArray, target: Kind) -> AnyArray:

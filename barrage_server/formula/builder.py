@@ -14,6 +14,7 @@ from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.formula import arithmetic, comparison, texts
 from barrage_server.formula.builtin import ANY, NUMBER, Builtin, Match
 from barrage_server.formula.catalog import FUNCTIONS, METHODS
+from barrage_server.formula.decimals import are_exact
 from barrage_server.formula.functions import Functions, UserFunction
 from barrage_server.formula.hints import function_hint, method_hint, name_hint, pair_hint
 from barrage_server.formula.kinds import (
@@ -257,8 +258,10 @@ class _Builder:
         for item in items:
             if item.kind is not NULL and comparison.comparison("==", value.kind, item.kind) is None:
                 raise self._text.error(node.at, f"{_an(value.kind, True)} is never {_an(item.kind)}.")
-            kind = comparison.common(kind, item.kind) or kind
-        if (kind is STRING or kind.dtype is not None) and all(item.is_literal for item in items):
+            if not are_exact(kind, item.kind):
+                kind = comparison.common(kind, item.kind) or kind
+        is_known = kind is STRING or kind.is_decimal or kind.dtype is not None
+        if is_known and all(item.is_literal for item in items):
             value = self._converted(value, kind)
             wanted = [item.value for item in items]
             kernel = comparison.members(kind, wanted, ignore_case)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barrage_server.formula.arithmetic import Resolved, cast, promoted
+from barrage_server.formula.decimals import are_exact, as_decimal, exact_types, integers_within
 from barrage_server.formula.kinds import (
     BOOLEAN,
     DOUBLE,
@@ -30,6 +31,7 @@ from barrage_server.formula.vectors import Arrow, Cells, Flags, Vector, flags, m
 __all__ = ["choice", "common", "comparison", "conjunction", "disjunction", "holds", "members", "negation"]
 
 _MIRRORED: Final = {">": "<", ">=": "<="}
+_ARROW: Final = {"==": pc.equal, "<": pc.less, "<=": pc.less_equal}
 _MANY: Final = 8
 """Constants of ``in`` from which on they are looked up instead of compared one by one."""
 
@@ -67,6 +69,15 @@ def comparison(operator: str, left: Kind, right: Kind) -> Resolved | None:
         return None
     if NULL in (left, right):
         return BOOLEAN, _null_comparison(operator)
+    if are_exact(left, right):
+        function = _ARROW[operator]
+        types = exact_types(function, left, right)
+        if types is not None:
+            first, second = types
+            compare = _arrow_comparison(operator)
+            return BOOLEAN, lambda a, b: compare(as_decimal(a, first), as_decimal(b, second))
+        if left.is_decimal and right.is_decimal:
+            return None
     kind = common(left, right)
     if kind is None or (is_opaque(kind) and not _is_binary(kind)) or kind.item is not None:
         return None
@@ -105,7 +116,7 @@ def _cell_comparison(operator: str) -> Callable[[Cells, Cells], Cells]:
 
 
 def _arrow_comparison(operator: str) -> Callable[[Arrow, Arrow], Cells]:
-    function = {"==": pc.equal, "<": pc.less, "<=": pc.less_equal}[operator]
+    function = _ARROW[operator]
 
     def run(a: Arrow, b: Arrow) -> Cells:
         known = function(a, b)
@@ -197,19 +208,19 @@ def members(kind: Kind, items: Sequence[Any], ignore_case: bool) -> Callable[[Ve
     Null is a constant like any other, and NaN equals nothing.
 
     Args:
-        kind: of the values; a string, or one of fixed width.
-        items: in the units of the kind; ``None`` for null.
+        kind: of the values; a string, a decimal, or one of fixed width.
+        items: in the units of the kind, integers for decimals; ``None`` for null.
         ignore_case: whether strings are compared in lower case.
 
     """
     has_null = any(item is None for item in items)
     known = [item for item in items if item is not None and item == item]
-    if kind is STRING:
-        texts = pa.array(known, pa.string())
-        texts = pc.utf8_lower(texts) if ignore_case else texts
+    if kind is STRING or kind.is_decimal:
+        candidates = pa.array(known if kind is STRING else integers_within(known, kind), kind.arrow)
+        candidates = pc.utf8_lower(candidates) if ignore_case else candidates
 
         def among(a: Arrow) -> Cells:
-            found = flags(pc.is_in(pc.utf8_lower(a) if ignore_case else a, texts))
+            found = flags(pc.is_in(pc.utf8_lower(a) if ignore_case else a, candidates))
             return Cells(found | missing(a) if has_null else found & present(a))
 
         return among
