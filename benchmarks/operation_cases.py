@@ -51,8 +51,11 @@ class Sources:
         self.graph.functions.register("pair", pairs, returns=pa.list_(pa.float64()))
         columns = {"id": "int64", "k": "int64", "x": "float64", "w": "float64"}
         self.table = KeyedTable(self.graph, "t", columns, "id")
-        self._group_of = self._random.integers(0, self.groups, rows)
-        self.table.upsert(self._some(np.arange(rows), self._group_of))
+        group_of = self._random.integers(0, self.groups, rows)
+        self.table.upsert(self._some(np.arange(rows), group_of))
+        by_group = np.argsort(group_of, kind="stable")
+        starts = np.searchsorted(group_of[by_group], np.arange(1, self.groups))
+        self._members = np.split(by_group, starts)  # to change some without a look at all: it would empty the caches
         self.names = KeyedTable(self.graph, "names", {"k": "int64", "v": "float64", "to": "float64"}, "k")
         self._write_names(np.arange(self.groups))
         self.log = AppendTable(self.graph, "log", columns)
@@ -93,13 +96,16 @@ class Sources:
     def _change_rows(self, count: int) -> None:
         """Write rows of ``table`` anew that are in some groups, each with another one of these groups."""
         some = min(max(1, count // _CHANGES_OF_A_GROUP), self.groups)
-        groups = self._random.choice(self.groups, some, replace=False)
-        is_chosen = np.zeros(self.groups, np.bool_)
-        is_chosen[groups] = True
-        ids = np.flatnonzero(is_chosen[self._group_of])
-        ids = self._random.choice(ids, min(count, len(ids)), replace=False)
-        self._group_of[ids] = self._random.choice(groups, len(ids))
-        self.table.upsert(self._some(ids, self._group_of[ids]))
+        groups = np.sort(self._random.choice(self.groups, some, replace=False))
+        members = [self._members[group] for group in groups]
+        ids, group_of = np.concatenate(members), np.repeat(groups, list(map(len, members)))
+        chosen = self._random.choice(len(ids), min(count, len(ids)), replace=False)
+        group_of[chosen] = self._random.choice(groups, len(chosen))
+        by_group = np.argsort(group_of, kind="stable")
+        starts = np.searchsorted(group_of[by_group], groups[1:])
+        for group, rows in zip(groups, np.split(ids[by_group], starts), strict=True):
+            self._members[group] = rows
+        self.table.upsert(self._some(ids[chosen], group_of[chosen]))
 
     def _some(self, ids: np.ndarray[Any, Any], groups: np.ndarray[Any, Any] | None = None) -> pa.RecordBatch:
         if groups is None:

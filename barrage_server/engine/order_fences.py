@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from barrage_server.engine.order_leaves import Filled
 from barrage_server.engine.plan import Int64Array
 
 __all__ = ["Codes", "CodesOf", "Fences", "OrderCodes"]
@@ -88,11 +89,11 @@ class Fences:
         for whole, part in zip(self._codes, codes, strict=True):
             whole[leaves] = part
 
-    def bounds(self, leaves: Int64Array, codes: Codes) -> tuple[Int64Array, Int64Array]:
+    def bounds(self, leaves: Filled, codes: Codes) -> tuple[Int64Array, Int64Array]:
         """Bounds for the number of ``leaves`` whose first row comes before each row.
 
         Args:
-            leaves: the leaves to count, ascending.
+            leaves: the leaves to count.
             codes: the codes of the rows, one array at least.
 
         Returns:
@@ -100,8 +101,7 @@ class Fences:
         """
         low, high = np.zeros(0, np.int64), np.zeros(0, np.int64)
         for place, items in enumerate(codes):
-            whole = self._codes[place]
-            fences = whole if len(whole) == len(leaves) else whole[leaves]
+            fences = leaves.of(self._codes[place])
             if place:
                 end = high
                 high = _first_place(fences, items, low, end, or_equal=False)

@@ -25,6 +25,7 @@ from barrage_server.engine.order_layout import LaidOut
 from barrage_server.engine.order_leaves import (
     BITS,
     SLOTS,
+    Filled,
     Masks,
     Occupied,
     Rest,
@@ -37,7 +38,7 @@ from barrage_server.engine.order_leaves import (
 from barrage_server.engine.order_moves import Moves, OrderRows
 from barrage_server.engine.order_places import Fitted, Places
 from barrage_server.engine.order_positions import Positions
-from barrage_server.engine.order_windows import FILLED, Hot, Windows, ranges, windows_of
+from barrage_server.engine.order_windows import FILLED, Hot, Windows, is_thin, ranges, windows_of
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
@@ -127,7 +128,7 @@ class OrderIndex:
 
     def rank(self, count: int, before: Before, codes: OrderCodes | None = None) -> Int64Array:
         """For each of ``count`` items, the number of rows that it does not come before."""
-        rest = Rest(self._masks, np.zeros(0, np.int64))
+        rest = Rest.unchanged(self._masks)
         places = self._places(count, before, rest, codes)
         positions = self._positions_for(count)
         if positions is None:
@@ -226,23 +227,24 @@ class OrderIndex:
 
     def _places(self, count: int, before: Before, rest: Rest, codes: OrderCodes | None) -> Places:
         """The places of ``count`` rows among the rows that stay."""
-        filled = np.flatnonzero(rest.masks)
-        if not len(filled) or not count:
+        filled = Filled(rest.masks)
+        if not filled.count or not count:
             return Places.at_start(count)
 
         def firsts(_items: Int64Array, places: Int64Array) -> Int64Array:
-            leaves = filled[places]
+            leaves = filled.leaves(places)
             return self._keys(self._blocks.slots(leaves) + rest.first(leaves))
 
-        low, high = np.zeros(count, np.int64), np.full(count, len(filled), np.int64)
+        low, high = np.zeros(count, np.int64), np.full(count, filled.count, np.int64)
         if codes is not None and codes.own:
             if not self._fences.is_known:
-                self._fences.learn(filled, len(rest.masks), codes.of(firsts(filled, np.arange(len(filled)))))
+                every = np.arange(filled.count)
+                self._fences.learn(filled.leaves(every), len(rest.masks), codes.of(firsts(every, every)))
             low, high = self._fences.bounds(filled, codes.own)
             # the first row of the last leaf that begins before may have gone, and the next one come behind
-            low = np.maximum(low - rest.has_lost_first(filled[np.maximum(low - 1, 0)]), 0)
+            low = np.maximum(low - rest.has_lost_first(filled.leaves(np.maximum(low - 1, 0))), 0)
         behind = _search(low, high, firsts, before)  # leaves whose first row comes before
-        leaves = filled[np.maximum(behind - 1, 0)]
+        leaves = filled.leaves(np.maximum(behind - 1, 0))
         is_other = np.append(True, leaves[1:] != leaves[:-1])
         number = np.cumsum(is_other) - 1
         occupied = Occupied.of(rest.masks[leaves[is_other]])
@@ -286,14 +288,16 @@ class OrderIndex:
         """Give the new rows slots: in their leaves, or in leaves laid out again."""
         places = places.spilled(rest.masks)
         fitted = Fitted.of(places, self._blocks.places(was), rest.masks)
-        totals = counts_of(rest.masks)
-        np.add.at(totals, places.leaves, 1)
-        is_laid = np.zeros(len(totals), np.bool_)
-        is_laid[places.leaves[~fitted.is_fitted]] = True
         former = blocks = self._blocks
-        touched, hot = np.flatnonzero(is_laid), Hot.of(places.leaves, places.offsets)
+        touched = distinct((places.leaves[~fitted.is_fitted],), len(rest.masks))
+        totals, hot = np.zeros(0, np.int64), Hot.of(places.leaves, places.offsets)
         whole = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        windows = windows_of(totals, touched, hot, blocks, whole)
+        if rest.are_crowded(places.leaves) or is_thin(blocks.total, self.size - len(gone) + len(new)):
+            totals = counts_of(rest.masks)
+            np.add.at(totals, places.leaves, 1)
+            windows = windows_of(totals, touched, hot, blocks, whole)
+        else:
+            windows = Windows.of_leaves(touched, blocks.total)
         full = self._growing(blocks, totals, windows, len(new))
         while len(full):
             blocks, where, starts, ends = Growth.of(blocks, np.add.reduceat(totals, blocks.begins), full)

@@ -13,6 +13,7 @@ from barrage_server.engine.plan import Int64Array
 __all__ = [
     "BITS",
     "SLOTS",
+    "Filled",
     "Masks",
     "Occupied",
     "Rest",
@@ -100,6 +101,31 @@ def distinct(parts: Sequence[Int64Array], total: int) -> Int64Array:
     return np.flatnonzero(is_there)
 
 
+class Filled:
+    """The leaves that have rows, numbered in their order.
+
+    Mostly these are all leaves, of which no list is made then: it would be as long as the order, in each cycle.
+
+    Args:
+        masks: the leaves.
+
+    Attributes:
+        count: the number of leaves with rows.
+    """
+
+    def __init__(self, masks: Masks) -> None:
+        self._leaves = None if len(masks) and masks.min() else np.flatnonzero(masks)
+        self.count = len(masks) if self._leaves is None else len(self._leaves)
+
+    def leaves(self, numbers: Int64Array) -> Int64Array:
+        """The positions of the leaves with these numbers among all leaves."""
+        return numbers if self._leaves is None else self._leaves[numbers]
+
+    def of(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The entries of these leaves, of an array with one for each leaf."""
+        return array if self._leaves is None else array[self._leaves]
+
+
 class Occupied(NamedTuple):
     """The slots of some leaves that hold rows.
 
@@ -139,6 +165,22 @@ class Rest:
         self._former = masks
         self.leaves, lost = by_leaf(gone)
         self.masks[self.leaves] &= ~lost
+
+    @classmethod
+    def unchanged(cls, masks: Masks) -> Self:
+        """The leaves themselves, for a look: no row goes, and nothing may be written."""
+        found = cls.__new__(cls)
+        found.masks = found._former = masks
+        found.leaves = np.zeros(0, np.int64)
+        return found
+
+    def are_crowded(self, places: Int64Array) -> bool:
+        """Whether a leaf would have more rows than slots, with a row more for each of ascending ``places``."""
+        if not len(places):
+            return False
+        begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+        rows = counts_of(self.masks[places[begins]]) + np.diff(np.append(begins, len(places)))
+        return int(rows.max()) > SLOTS
 
     def has_lost_first(self, leaves: Int64Array) -> npt.NDArray[np.bool_]:
         """Whether each leaf has lost its first row."""

@@ -17,7 +17,7 @@ from barrage_server.engine.order_blocks import Blocks
 from barrage_server.engine.order_leaves import SLOTS
 from barrage_server.engine.plan import Int64Array
 
-__all__ = ["FILLED", "Hot", "Windows", "lay_out", "ranges", "windows_of"]
+__all__ = ["FILLED", "Hot", "Windows", "is_thin", "lay_out", "ranges", "windows_of"]
 
 FILLED: Final = 22
 """Rows per leaf in a new order."""
@@ -94,6 +94,11 @@ class Windows(NamedTuple):
     crowded: Int64Array = _NONE
     full: Int64Array = _NONE
 
+    @classmethod
+    def of_leaves(cls, leaves: Int64Array, total: int) -> Windows:
+        """A window for each of ascending leaves, which have room for their rows; ``total`` is that of all leaves."""
+        return cls(leaves, leaves + 1, np.ones_like(leaves), np.zeros(len(leaves), np.bool_), total, 0)
+
 
 def windows_of(
     totals: Int64Array, touched: Int64Array, hot: Hot, blocks: Blocks, whole: Runs = (_NONE, _NONE)
@@ -108,7 +113,7 @@ def windows_of(
         whole: windows to lay out in any case, which have room: their first leaves, and the leaves behind their last.
     """
     count, load = len(totals), int(totals.sum())
-    if count > _FEW_LEAVES and load * _THIN < count * SLOTS:  # most of the storage is unused
+    if is_thin(count, load):
         size = max(1, -(-load // FILLED))
         return Windows(np.zeros(1, np.int64), np.array([count]), np.array([size]), np.zeros(1, np.bool_), count, 0)
     if not len(totals) or int(totals.max()) <= SLOTS:
@@ -147,6 +152,11 @@ def windows_of(
     if len(near_starts):
         is_packed = (near_starts[places] == starts) & (near_ends[places] == ends)
     return Windows(starts, ends, ends - starts, is_packed, total, front, np.unique(in_blocks), np.sort(full))
+
+
+def is_thin(leaves: int, rows: int) -> bool:
+    """Whether most of the storage of ``leaves`` is unused, so that all rows are laid out again."""
+    return leaves > _FEW_LEAVES and rows * _THIN < leaves * SLOTS
 
 
 class _Spread:
