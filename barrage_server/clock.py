@@ -26,6 +26,7 @@ from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.alias import own
 from barrage_server.engine.time_table import BlinkTimeTable, Ticking, TimeTable
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
+from barrage_server.fixed_limits import TIME_TABLE_ROWS
 from barrage_server.formula.literals import parse_duration, parse_instant
 from barrage_server.process import start_thread
 
@@ -35,7 +36,6 @@ logger = logging.getLogger("barrage_server.engine")
 
 LEAST_PERIOD: Final = 1_000
 _MOST: Final = (1 << 62) - 1
-_ROWS_AT_START: Final = 1 << 24
 _ROW_BYTES: Final = 8
 _ROUND_SECONDS: Final = 0.01
 """Least seconds between two cycles: a shorter period gives several rows in one."""
@@ -109,10 +109,10 @@ def _beginning(
         found = _nanoseconds(moment, "start_time", parse_instant, "2024-06-15T10:00:00Z")
         start = integer(found, "start_time", least=-_MOST, most=_MOST)
     rows = (now - start) // every + 1
-    if rows > _ROWS_AT_START and not blink_table:
+    if rows > TIME_TABLE_ROWS.most and not blink_table:
         raise LimitError(
-            f"The table would have {rows:,} rows right away, and {_ROWS_AT_START:,} is the most. Start it later, or "
-            f"let the period be longer."
+            f"The table would have {rows:,} rows right away, and {TIME_TABLE_ROWS.most:,} is the most "
+            f"({TIME_TABLE_ROWS.name}). Start it later, or let the period be longer."
         )
     return start, every, rows
 

@@ -20,6 +20,7 @@ __all__ = [
     "FORMULA_STEPS",
     "FORMULA_TEXT_BYTES",
     "FUNCTION_TYPES",
+    "JOIN_ROWS",
     "JSON_DEPTH",
     "LIST_ITEMS",
     "OPERATION_RESULTS",
@@ -30,6 +31,8 @@ __all__ = [
     "RANGE_ITEMS",
     "ROW_KEY",
     "TEXT_BYTES",
+    "TIME_TABLES",
+    "TIME_TABLE_ROWS",
     "VIEW_DEPTH",
     "FixedLimit",
 ]
@@ -83,6 +86,12 @@ LIST_ITEMS: Final = FixedLimit("list_items", (1 << 31) - 1)
 """Values of the lists of one array, whose offsets have 32 bits."""
 RANGE_ITEMS: Final = FixedLimit("range_items", 1 << 26)
 """Items of the lists of all columns that are read at once: half a GiB of numbers."""
+JOIN_ROWS: Final = FixedLimit("join_rows", 1 << 31)
+"""Rows of a join in which a row may have several matches."""
+TIME_TABLES: Final = FixedLimit("time_tables", 500)
+"""Time tables of clients, each of which costs every cycle."""
+TIME_TABLE_ROWS: Final = FixedLimit("time_table_rows", 1 << 24)
+"""Rows of a time table that are due when it is made."""
 COPIED_BYTES: Final = FixedLimit("copied_bytes", 512 << 20)
 """Bytes of lists or texts that one read copies."""
 ROW_KEY: Final = FixedLimit("row_key", (1 << 63) - 1)

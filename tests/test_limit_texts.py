@@ -23,7 +23,6 @@ CLASSES = {"LimitError", "MessageTooLargeError"}
 SETTINGS = {
     *(field.name for field in dataclasses.fields(Limits)),
     *(f"staging.{field.name}" for field in dataclasses.fields(StagingLimits)),
-    "most_rows",  # an argument of joins
 }
 ROOT = PACKAGE.parent
 FIXED = {key: limit for key, limit in vars(fixed_limits).items() if isinstance(limit, FixedLimit)}
@@ -148,7 +147,7 @@ def test_what_counts_as_named(text: str, expected: bool) -> None:
         ("{FORMULA_STEPS.most:,} steps are the most.", False),
         ("There are too many steps ({FORMULA_STEPS.name}).", False),
         ("{size:,} bytes are more than {_MOST:,}.", False),
-        ("{rows:,} rows are more than {most:,} (most_rows).", True),
+        ("{rows:,} rows are more than {most:,} (request_bytes).", True),
     ],
 )
 def test_what_counts_as_named_where_limits_have_names(text: str, expected: bool) -> None:
@@ -157,7 +156,7 @@ def test_what_counts_as_named_where_limits_have_names(text: str, expected: bool)
 
 def shown(limit: FixedLimit) -> str:
     """A value as the table of the page has it."""
-    powers = {(1 << 31) - 1: "2³¹ − 1", (1 << 63) - 1: "2⁶³ − 1", 1 << 26: "2²⁶"}
+    powers = {1 << 24: "2²⁴", 1 << 31: "2³¹", (1 << 31) - 1: "2³¹ − 1", (1 << 63) - 1: "2⁶³ − 1", 1 << 26: "2²⁶"}
     is_mib = limit.name.endswith("bytes") and limit.most % (1 << 20) == 0
     return f"{limit.most >> 20:,} MiB" if is_mib else powers.get(limit.most, f"{limit.most:,}")
 

@@ -17,7 +17,7 @@ from barrage_server.engine.plan import Int64Array
 
 __all__ = ["LEAVES", "Blocks", "Growth"]
 
-LEAVES: Final = 1 << 12
+LEAVES: Final = 1 << 13
 """The most leaves of a block, and the least that a cycle rewrites when a block is full."""
 _MIDDLE: Final = 1 << (40 - BITS)
 """The initial number of the first leaf, with free numbers on both sides."""

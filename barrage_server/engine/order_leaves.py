@@ -175,7 +175,7 @@ class Rest:
         return found
 
     def are_crowded(self, places: Int64Array) -> bool:
-        """Whether a leaf would have more rows than slots, with a row more for each of ascending ``places``."""
+        """Whether a leaf has no room for a row more for each of ascending ``places``."""
         if not len(places):
             return False
         begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))

@@ -96,7 +96,12 @@ class Windows(NamedTuple):
 
     @classmethod
     def of_leaves(cls, leaves: Int64Array, total: int) -> Windows:
-        """A window for each of ascending leaves, which have room for their rows; ``total`` is that of all leaves."""
+        """A window for each of ascending leaves, which have room for their rows.
+
+        Args:
+            leaves: the leaves.
+            total: the number of all leaves.
+        """
         return cls(leaves, leaves + 1, np.ones_like(leaves), np.zeros(len(leaves), np.bool_), total, 0)
 
 
@@ -155,7 +160,7 @@ def windows_of(
 
 
 def is_thin(leaves: int, rows: int) -> bool:
-    """Whether most of the storage of ``leaves`` is unused, so that all rows are laid out again."""
+    """Whether most slots of ``leaves`` are free, so that all rows are laid out again."""
     return leaves > _FEW_LEAVES and rows * _THIN < leaves * SLOTS
 
 

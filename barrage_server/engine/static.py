@@ -59,7 +59,7 @@ class StaticTable(Table):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of storage, including tables whose columns it shares."""
+        """Bytes of storage, including tables whose columns it shares; 0 of a snapshot."""
         return self._nbytes
 
     @property

@@ -148,7 +148,10 @@ class _Builder:
             raise self._text.error(
                 node.at, f"'{name}' is a whole column: read one value of it, such as '{name}[ii - 1]'."
             )
-        near = name_hint(name) or self._nearest(name, islice(self._columns, _MOST_NAMES))
+        known_names = list(islice(self._columns, _MOST_NAMES))
+        if name.endswith("_"):  # maybe the values of a column at positions
+            known_names += [f"{column}_" for column in known_names]
+        near = name_hint(name) or self._nearest(name, known_names)
         more = len(self._columns) - _SHOWN_NAMES
         shown = ", ".join(islice(self._columns, _SHOWN_NAMES)) + (f", and {more} more" if more > 0 else "")
         known = "" if near else f" Columns: {shown}."

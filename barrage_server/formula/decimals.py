@@ -1,4 +1,7 @@
-"""Decimals beside other numbers: exact with each other and with integers, else the nearest doubles."""
+"""Decimals beside other numbers.
+
+They are exact with each other and with integers, and beside floats the nearest doubles.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def as_decimal(vector: Vector, arrow: pa.DataType) -> Arrow:
 
 
 def as_doubles(vector: Arrow) -> Cells:
-    """Decimals as the nearest doubles. Arrow's own cast gives 2.5500000000000003 for 2.55."""
+    """Decimals as the nearest doubles.
+
+    Arrow's own cast gives 2.5500000000000003 for 2.55.
+    """
     if isinstance(vector, pa.Scalar):
         value = vector.as_py()
         return Cells(np.asarray(float(value or 0)), None if value is not None else np.zeros((), np.bool_))
@@ -78,7 +84,7 @@ def as_doubles(vector: Arrow) -> Cells:
 
 
 def as_longs(vector: Arrow) -> Cells:
-    """Decimals cut to integers; the largest or smallest of 64 bits where they are beyond."""
+    """Decimals cut to integers, and to the bounds of 64 bits."""
     if isinstance(vector, pa.Scalar):
         value = vector.as_py()
         whole = min(max(int(value or 0), -(2**63)), 2**63 - 1)
@@ -92,13 +98,13 @@ def as_longs(vector: Arrow) -> Cells:
 
 
 def integers_within(integers: Sequence[int], kind: Kind) -> list[Decimal]:
-    """The integers that a kind of decimals can have; it has no value that equals another one."""
+    """The integers that a kind of decimals can have; it equals no others."""
     most = 10 ** (kind.arrow.precision - kind.arrow.scale)
     return [Decimal(each) for each in integers if -most < each < most]
 
 
 def _words(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The digits of decimals without the point: rows of words of 64 bits, the lowest first."""
+    """The digits of decimals: rows of 64-bit words, the lowest first."""
     count = array.type.bit_width // 64
     data = array.buffers()[1]
     if data is None or not len(array):

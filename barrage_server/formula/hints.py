@@ -143,6 +143,8 @@ def pair_hint(operator: str, left: str, right: str) -> str:
         return " Write an instant, such as '2024-06-15T00:00 UTC', or take toLocalDate(x, 'UTC') of it."
     if "BigDecimal" in kinds and operator in ("+", "-", "*") and kinds <= _EXACT:
         return " The result may need more than 76 digits: take '(double)x'."
+    if kinds == {"BigDecimal"}:
+        return " Together they may need more than 76 digits: take '(double)x'."
     if operator in ("<", "<=", ">", ">=") and "boolean" in kinds:
         return " Several comparisons are written 'a < b && b < c'."
     return ""

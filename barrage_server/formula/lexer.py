@@ -92,7 +92,15 @@ _PATTERN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
+_ESCAPES: Final = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "b": "\b",
+    "f": "\f",
+    "0": "\0",
+    **{sign: sign for sign in "\\\"'`"},
+}
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _OTHERS: Final = {"`": "a string without its closing `", '"': 'a string without its closing "', "'": "a ' alone"}
 
@@ -131,14 +139,24 @@ def tokens(written: str | Text) -> Iterator[Token]:
     yield Token(TokenKind.END, "", len(text), len(text))
 
 
+def _character(text: Text, at: int, match: re.Match[str]) -> str:
+    """The character of an escape in quotes that begin before ``at``."""
+    escape = match[1]
+    if len(escape) == 5:
+        return chr(int(escape[1:], 16))
+    if escape not in _ESCAPES:
+        raise text.error(
+            at + match.start(), f"'\\{escape}' is no escape. A backslash itself is written twice: '\\\\{escape}'."
+        )
+    return _ESCAPES[escape]
+
+
 def _unescaped(text: Text, at: int, inner: str) -> str:
     """The content of quotes with Java's escapes undone."""
     if "\\" not in inner:
         found = inner
     else:
-        found = _ESCAPE.sub(
-            lambda match: chr(int(match[1][1:], 16)) if len(match[1]) == 5 else _ESCAPES.get(match[1], match[1]), inner
-        )
+        found = _ESCAPE.sub(lambda match: _character(text, at, match), inner)
         # a pair of escapes is one character beyond the basic plane
         found = found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if any("\ud800" <= character <= "\udfff" for character in found):

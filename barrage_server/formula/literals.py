@@ -184,7 +184,8 @@ def quoted(text: str) -> tuple[Any, Kind]:
         try:
             value = parse(text)
         except (ValueError, OverflowError) as error:
-            raise ValueError(f"There is no such {kind}: '{text}'.") from error
+            units = " A period has days and weeks, as 'P1D' and 'P2W'." if kind is PERIOD else ""
+            raise ValueError(f"There is no such {kind}: '{text}'.{units}") from error
         if value is not None:
             return value, kind
     raise ValueError(f"'{text}' in single quotes is no value. {_WHAT_THERE_IS}")

@@ -105,8 +105,8 @@ def _check_pattern(pattern: str, new: str = "") -> None:
 def pattern_fault(error: pa.ArrowInvalid) -> str:
     """What is wrong with a regular expression, in sentences."""
     reason = (str(error).partition(": ")[2] or str(error))[:200].rstrip(".")
-    hint = " The syntax is RE2's, which has no look-around and no back references."
-    return f"{reason}.{hint if 'perl operator' in reason or 'escape sequence' in reason else ''}"
+    hint = ". The syntax is RE2's, which has no look-around and no back references"
+    return f"{reason}{hint if 'perl operator' in reason or 'escape sequence' in reason else ''}"
 
 
 def _matches(text: Arrow, pattern: str) -> Arrow:

@@ -443,7 +443,7 @@ def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulat
 
 
 def _any_of(modified: Sequence[RowSet], columns: Sequence[int]) -> bool:
-    return any([modified[number] for number in columns])
+    return any(modified[number] for number in columns)
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:

@@ -19,7 +19,14 @@ from barrage_server.formula import Text, compile_formula, split_assignment
 from barrage_server.operations import checks
 from barrage_server.operations.accumulators import FUNCTIONS, Accumulator, is_number
 from barrage_server.operations.aggregate import Aggregate, AggregatedColumn
-from barrage_server.operations.checks import check_column_names, check_results, columns_by_name, pair, unknown_column
+from barrage_server.operations.checks import (
+    check_column_names,
+    check_results,
+    columns_by_name,
+    new_name,
+    pair,
+    unknown_column,
+)
 from barrage_server.operations.constituents import Constituents
 from barrage_server.operations.counted import CountWhere
 from barrage_server.operations.distinct import DISTINCT, CountDistinct, Distinct, Unique
@@ -155,10 +162,10 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
     if not aggregation.columns:
         raise InvalidRequestError(f"{function[:100]} needs columns, such as 'total = price'.")
     if function in _COUNTS:
-        names = [text(name, "The name of a count") for name in aggregation.columns]
+        names = [new_name(name, "The name of a count") for name in aggregation.columns]
         return [_count(table, name, aggregation) for name in names]
     if function == Constituents.function:
-        return [AggregatedColumn(text(name, "col"), Constituents(()), ()) for name in aggregation.columns]
+        return [AggregatedColumn(new_name(name, "col"), Constituents(()), ()) for name in aggregation.columns]
     further = _further(table, aggregation)
     make_accumulator = _maker(table, aggregation)
     known, found = columns_by_name(table.schema), []
@@ -166,6 +173,8 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
         wanted = [source, *further]
         numbers = tuple(_number(table, name, known) for name in wanted)
         types = [table.schema.field(number).type for number in numbers]
+        if function in DISTINCT:
+            check_key_type(types[0], source)
         try:
             found.append(AggregatedColumn(result, make_accumulator(types), numbers))
         except TypeError:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from barrage_server.arguments import names as checked_names
-from barrage_server.arguments import number
+from barrage_server.arguments import number, shown, text
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError
 from barrage_server.fixed_limits import OPERATION_RESULTS
@@ -22,6 +22,7 @@ __all__ = [
     "columns_text",
     "key_text",
     "known_columns",
+    "new_name",
     "pair",
     "part",
     "unknown_column",
@@ -93,6 +94,19 @@ def check_column_names(names: Iterable[str]) -> None:
         if name in seen:
             raise InvalidRequestError(f"The result would have the column {name!r} twice.")
         seen.add(name)
+
+
+def new_name(value: Any, what: str) -> str:
+    """Check the name of a new column that is of no other column, and return it.
+
+    Raises:
+        InvalidRequestError: it is no string, or written as ``"n = x"``.
+
+    """
+    name = text(value, what)
+    if "=" in name:
+        raise InvalidRequestError(f"{what} is a name alone, not {shown(name)}: it is of no column.")
+    return name
 
 
 def columns_text(table: Table) -> str:

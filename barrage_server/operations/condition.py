@@ -436,7 +436,7 @@ def _check_pattern(pattern: Any) -> None:
         pc.match_substring_regex(pa.array([""], pa.large_string()), text)
     except pa.ArrowInvalid as error:
         fault = pattern_fault(error)
-        raise InvalidRequestError(f"The regular expression {shown(text)} is not allowed: {fault}") from None
+        raise InvalidRequestError(f"The regular expression {shown(text)} is not allowed: {fault}.") from None
 
 
 def _is_number(data_type: pa.DataType) -> bool:

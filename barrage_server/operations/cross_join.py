@@ -16,7 +16,7 @@ from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
-from barrage_server.fixed_limits import ROW_KEY
+from barrage_server.fixed_limits import JOIN_ROWS, ROW_KEY
 from barrage_server.operations.grouped_rows import GroupedRows, forget_dead_groups
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys
 from barrage_server.operations.pair_view import LeftView, Pairs, RightView
@@ -349,7 +349,7 @@ class CrossJoin(Operator):
     def _check_rows(self, rows: float) -> None:
         if rows > self._most_rows:
             raise LimitError(
-                f"The join would have {rows:,.0f} rows, and {self._most_rows:,} is the most (most_rows). "
+                f"The join would have {rows:,.0f} rows, and {self._most_rows:,} is the most ({JOIN_ROWS.name}). "
                 f"Compare more columns, or filter the tables before."
             )
 

@@ -15,6 +15,7 @@ from barrage_server.engine.storage import from_storage, storage_type
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
+from barrage_server.fixed_limits import JOIN_ROWS
 from barrage_server.operations.build import merge
 from barrage_server.operations.checks import pair
 from barrage_server.operations.cross_join import CrossJoin
@@ -26,8 +27,6 @@ from barrage_server.rowset import MAX_KEY, RowSet
 
 __all__ = ["cross_join", "full_outer_join", "left_outer_join"]
 
-MOST_ROWS: Final = 1 << 31
-"""Rows of a join."""
 MOST_BITS: Final = 31
 
 
@@ -218,4 +217,4 @@ def _traits(left: Table, right: Table) -> TableTraits:
 
 
 def _most(rows: int | None) -> int:
-    return MOST_ROWS if rows is None else integer(rows, "most_rows", most=MOST_ROWS)
+    return JOIN_ROWS.most if rows is None else integer(rows, "most_rows", most=JOIN_ROWS.most)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from barrage_server.engine import Table, TableVersion
-from barrage_server.errors import InvalidRequestError
+from barrage_server.engine.types import check_key_type
+from barrage_server.errors import InvalidRequestError, UnsupportedTypeError
 from barrage_server.operations.checks import check_column_names, columns_text, known_columns, pair
 from barrage_server.rowset import RowSet
 
@@ -73,9 +74,16 @@ def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field
 
     Raises:
         InvalidRequestError: the columns cannot be compared.
+        UnsupportedTypeError: values of their type cannot be.
 
     """
     if mine.type == theirs.type:
+        try:
+            check_key_type(mine.type, mine.name)
+        except UnsupportedTypeError as error:
+            raise UnsupportedTypeError(
+                f"{error} The tables are {columns_text(left)} and {columns_text(right)}."
+            ) from None
         return pa.field(mine.name, mine.type)
     if {mine.type, theirs.type} == {pa.string(), pa.large_string()}:
         return pa.field(mine.name, pa.large_string())

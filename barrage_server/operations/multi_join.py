@@ -183,14 +183,14 @@ def multi_join(parents: Sequence[Table], columns: Sequence[MultiJoinColumns], *,
         added.append(AddedColumns(tuple(made), tuple(places)))
     seen = {field.name for field in fields}
     for table, each in zip(parents, added, strict=True):
-        for name in (field.name for field in each.fields):
-            if name in seen:
+        for column in (field.name for field in each.fields):
+            if column in seen:
                 raise InvalidRequestError(
-                    f"The result would have the column {name!r} twice. Name the columns to add of '{table.name}' with "
-                    f"MultiJoinInput, with another name for this one: 'other_{name} = {name}'. The tables are "
+                    f"The result would have the column {column!r} twice. Name the columns to add of '{table.name}' "
+                    f"with MultiJoinInput, with another name for this one: 'other_{column} = {column}'. The tables are "
                     f"{' and '.join(columns_text(parent) for parent in parents[:4])}."
                 )
-            seen.add(name)
+            seen.add(column)
     check_column_names(seen)
     traits = TableTraits(stated=route_of(*(table.traits for table in parents)))
     operator = MultiJoin(pa.schema(fields), numbers, added)

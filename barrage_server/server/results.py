@@ -17,6 +17,7 @@ from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.interrupts import interruptible
 from barrage_server.errors import LimitError, UnavailableError
+from barrage_server.fixed_limits import TIME_TABLES
 from barrage_server.log import count
 from barrage_server.plan.derivation import Allowance, derive
 from barrage_server.plan.operation import EmptyTable, Operation, TimeTable
@@ -29,7 +30,6 @@ from barrage_server.server.statistics import ResultStatistics
 
 __all__ = ["Results"]
 
-_MOST_TIME_TABLES: Final = 500
 _LEAST_PERIOD: Final = 100_000
 """Least period of a client's time table, in nanoseconds."""
 _REST_SHARE: Final = 50
@@ -173,10 +173,10 @@ class Results:
         """Raise LimitError at the most time tables: each of them costs every cycle."""
         with self._lock:
             there = sum(origin.verb == TimeTable.verb for origin in self._made.values())
-        if there >= _MOST_TIME_TABLES:
+        if there >= TIME_TABLES.most:
             raise LimitError(
-                f"This server has {count(_MOST_TIME_TABLES, 'time tables')} of clients, and no more. Use one that is "
-                f"there, or try again later."
+                f"This server has {count(TIME_TABLES.most, 'time tables')} of clients, and no more "
+                f"({TIME_TABLES.name}). Use one that is there, or try again later."
             )
 
     def _check_state(self, table: Table) -> None:

@@ -218,3 +218,25 @@ def test_a_hint_is_a_formula_itself() -> None:
     compile_condition("time > '2024-06-15T00:00 UTC' && hourOfDay(time, 'UTC') > 1", {"time": pa.timestamp("us")})
     compile_condition("monthOfYear(time, 'UTC') + minuteOfHour(time, 'UTC') > 1", {"time": pa.timestamp("us")})
     compile_condition("dayOfMonth(time, 'UTC') == 1", {"time": pa.timestamp("us")})
+
+
+@pytest.mark.parametrize("text", [r"x.matches(`\d+`)", r"`\q`", r"x.matches(`\1`)", r"`a\u12`", r"'\w'"])
+def test_a_backslash_that_is_no_escape_is_refused(text: str) -> None:
+    """Else a regular expression loses its backslash, and meets other texts, without a word."""
+    with pytest.raises(InvalidRequestError, match=r"is no escape\. A backslash itself is written twice"):
+        compile_formula(text, {"x": pa.string()})
+
+
+def test_escapes_are_those_of_java() -> None:
+    made = compile_formula(r"`\n\t\\d\`\"\'\u00e4`", {"x": pa.string()})
+    assert made.evaluate({"x": pa.array(["a"])}, 1).to_pylist() == ["\n\t\\d`\"'\u00e4"]
+
+
+def test_the_array_of_a_column_is_the_nearest_name_of_one() -> None:
+    with pytest.raises(UnknownColumnError, match="Did you mean 'price_'"):
+        compile_formula("pric_[ii - 1]", {"price": pa.float64()})
+
+
+def test_periods_have_no_months() -> None:
+    with pytest.raises(InvalidRequestError, match="A period has days and weeks"):
+        compile_formula("d + 'P1M'", {"d": pa.date32()})

@@ -15,7 +15,14 @@ from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError
 from barrage_server.formula import Text, compile_formula, split_assignment
 from barrage_server.operations import traits as traits_of
-from barrage_server.operations.checks import check_column_names, check_results, columns_by_name, known_columns, pair
+from barrage_server.operations.checks import (
+    check_column_names,
+    check_results,
+    columns_by_name,
+    known_columns,
+    new_name,
+    pair,
+)
 from barrage_server.operations.formula_view import Computation
 from barrage_server.operations.formulas import condition_of
 from barrage_server.operations.result import make
@@ -217,6 +224,7 @@ def _counts(table: Table, operation: UpdateByOperation, time: int | None) -> lis
     """The number of rows that meet conditions."""
     if len(operation.columns) != 1:
         raise InvalidRequestError(f"{operation.function} needs one name, that of its result.")
+    result = new_name(operation.columns[0], f"The name of a {operation.function}")
     if not operation.filters:
         raise InvalidRequestError(f"{operation.function} needs filters, such as 'price > 100'.")
     conditions = [condition_of(table, condition) for condition in operation.filters]
@@ -229,8 +237,8 @@ def _counts(table: Table, operation: UpdateByOperation, time: int | None) -> lis
     known = columns_by_name(table.schema)
     inputs = [known[column] for column in names]
     if operation.function == "cum_count_where":
-        return [(operation.columns[0], CountSoFar(names, inputs, conditions))]
-    return [(operation.columns[0], rolling.CountWhereIn(names, inputs, conditions, _frame(operation, time)))]
+        return [(result, CountSoFar(names, inputs, conditions))]
+    return [(result, rolling.CountWhereIn(names, inputs, conditions, _frame(operation, time)))]
 
 
 def _formulas(table: Table, operation: UpdateByOperation, time: int | None) -> list[tuple[str, _Function]]:

@@ -17,6 +17,7 @@ from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import pick
 from barrage_server.engine.replica_cells import ReplicaCells
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.values import concatenated, take
 from barrage_server.engine.version import TableVersion
@@ -109,6 +110,8 @@ class UpdateBy(Operator):
         self._store = ColumnStore(pa.schema([(str(number), kind) for number, kind in enumerate(types)]))
         self._cells = ReplicaCells(self._store.columns, self._store.make_columns, MAX_PAGE_BITS, is_window=False)
         key_fields = [schema.field(number) for number in keys]
+        for field in key_fields:
+            check_key_type(field.type, field.name)
         self._groups = GroupIndex(
             pa.schema([pa.field(str(number), field.type) for number, field in enumerate(key_fields)])
         )

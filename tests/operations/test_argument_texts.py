@@ -1,0 +1,75 @@
+"""Errors about arguments name what the user has written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+
+LISTS = pa.table({"v": pa.array([[1.0], [2.0]], pa.list_(pa.float64())), "k": [1, 2], "p": [0.5, 0.25]})
+
+
+@pytest.fixture
+def table() -> Any:
+    return bs.table(LISTS)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda t: t.agg_by(bs.agg.count_distinct("n = v"), "k"),
+        lambda t: t.agg_by(bs.agg.distinct("n = v"), "k"),
+        lambda t: t.agg_by(bs.agg.unique("n = v"), "k"),
+        lambda t: t.update_by(bs.updateby.cum_sum("s = p"), "v"),
+        lambda t: t.count_by("n", "v"),
+        lambda t: t.partition_by("v"),
+    ],
+)
+def test_a_column_that_cannot_be_a_key_is_named(compute: Callable[[Any], Any], table: Any) -> None:
+    with pytest.raises(bs.UnsupportedTypeError, match="Column 'v' cannot have the type list"):
+        compute(table)
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda t, u: t.natural_join(u, "v", ["q = p"]),
+        lambda t, u: t.exact_join(u, "v", ["q = p"]),
+        lambda t, u: t.join(u, "v", ["q = p"]),
+        lambda t, u: t.left_outer_join(u, "v", ["q = p"]),
+        lambda t, u: t.where_in(u, "v"),
+        lambda t, u: t.aj(u, ["v", "p >= p"], ["q = p"]),
+        lambda t, u: t.range_join(u, ["v", "p <= k <= p"], bs.agg.group("q = p")),
+        lambda t, u: bs.multi_join([t, u.rename_columns(["j = k", "o = p"])], "v"),
+    ],
+)
+def test_a_join_tells_both_schemas(join: Callable[[Any, Any], Any], table: Any) -> None:
+    with pytest.raises(bs.UnsupportedTypeError, match=r"The tables are '.*v: list<.*and '.*v: list<"):
+        join(table, bs.table(LISTS))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda t: t.count_by("n = p", "k"),
+        lambda t: t.agg_by(bs.agg.count_where("n = p", "p > 1"), "k"),
+        lambda t: t.agg_by(bs.agg.partition("n = p"), "k"),
+        lambda t: t.update_by(bs.updateby.cum_count_where("n = p", "p > 1"), "k"),
+        lambda t: t.update_by(bs.updateby.rolling_count_where_tick("n = p", "p > 1", 2), "k"),
+    ],
+)
+def test_a_count_is_of_no_column(compute: Callable[[Any], Any], table: Any) -> None:
+    with pytest.raises(bs.InvalidRequestError, match="is a name alone, not 'n = p'"):
+        compute(table)
+
+
+def test_a_multi_join_has_a_name_of_its_own() -> None:
+    graph = bs.UpdateGraph()
+    tables = [bs.table({"k": [1], name: [2]}, graph=graph) for name in "xy"]
+    made = bs.multi_join(tables, "k")
+    with pytest.raises(bs.UnknownColumnError, match=r"Table '.*multi_join' has no column 'zz'"):
+        made.sort("zz")
