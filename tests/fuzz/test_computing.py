@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from itertools import islice
 
 import pytest
@@ -11,13 +10,6 @@ import pytest
 from barrage_server.operations.where import FilteredRows
 from tests.fuzz.computing import KINDS, Computing, FaultError, changed, check, inputs, seeds
 from tests.fuzz.kept import kept
-
-
-@pytest.fixture
-def computing() -> Iterator[Computing]:
-    made = Computing()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -19,13 +18,6 @@ from tests.fuzz.kept import MOST_BYTES, MOST_KEPT, Place, kept, least, places, w
 
 LEAST = {"formula": 550, "plan": 1300, "batch": 950}
 """Places that the kept inputs of a kind reach, and none of its seeds. A change of the code moves it a little."""
-
-
-@pytest.fixture
-def computing() -> Iterator[Computing]:
-    made = Computing()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
