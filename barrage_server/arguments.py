@@ -6,11 +6,13 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from math import isfinite
 from numbers import Real
 from pathlib import Path
+from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barrage_server.errors import InvalidRequestError
@@ -47,9 +49,27 @@ Moment: TypeAlias = int | str | datetime | _NumpyMoment
 """Nanoseconds since 1970 UTC, a text with a zone, or a moment of Python, pandas or numpy."""
 
 _SHOWN: Final = 60
+_LARGE: Final = 10**100
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 _FOREVER: Final = 1e9  # seconds; the waiting functions of Python have limits not far above
+
+
+class _Bounded(Repr):
+    """Shows parts of a value, where all of them could take for ever."""
+
+    def repr_instance(self, x: object, level: int) -> str:  # noqa: ARG002  (as the library calls it)
+        """Values of dataclasses may share parts, and be nested in them."""
+        return f"{type(x).__name__}(...)" if is_dataclass(x) and not isinstance(x, type) else repr(x)
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
+        """Python refuses to write integers of thousands of digits."""
+        return repr(x) if abs(x) < _LARGE else f"an integer of {x.bit_length():,} bits"
+
+
+_BOUNDED: Final = _Bounded()
+_BOUNDED.maxstring = _BOUNDED.maxother = 1_000
+_BOUNDED.maxlist = _BOUNDED.maxtuple = _BOUNDED.maxdict = _BOUNDED.maxset = _BOUNDED.maxfrozenset = 100
 
 
 def shown(value: object) -> str:
@@ -57,7 +77,7 @@ def shown(value: object) -> str:
     name = type(value).__name__
     words = f"an {name}" if name[:1] in "AEIOU" else f"a {name}"
     with suppress(Exception):  # the repr of a caller's object may raise
-        told = repr(value).strip()
+        told = _BOUNDED.repr(value).strip()
         words = words if "\n" in told else told
     return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}..."
 

@@ -33,7 +33,7 @@ BELOW: dict[str, set[str]] = {
     "flight": {"errors", "log", "process", "wire"},
     "engine": {"errors", "type_names", "rowset", "wire", "plan", "formula"},
     "operations": {"errors", "fixed_limits", "byte_sizes", "rowset", "wire", "engine", "formula", "plan"},
-    "clock": {"errors", "process", "formula", "engine"},
+    "clock": {"errors", "fixed_limits", "process", "formula", "engine"},
     "subscription": {"errors", "rowset", "wire", "engine"},
     "publish": {"errors", "rowset", "wire", "engine"},
     "journal": {"errors", "rowset", "wire", "engine"},
@@ -68,6 +68,7 @@ BELOW: dict[str, set[str]] = {
     },
     "server": {
         "errors",
+        "fixed_limits",
         "byte_sizes",
         "log",
         "process",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barrage_server.engine.cycle import Commit, Cycle
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
-from barrage_server.engine.garbage import NO_SEARCH
+from barrage_server.engine.garbage import without_search
 from barrage_server.engine.listener_queue import Change, ListenerQueue
 from barrage_server.errors import InternalError, UnavailableError
 
@@ -67,10 +67,9 @@ class CycleRunner:
                 cycle, admitted = self._admit(self._unlogged(admitted, error))
             if not admitted:
                 return None
-            with NO_SEARCH:  # until the former versions are gone, which the cycle refers to
-                interrupt = self._compute(cycle, admitted)
-                del cycle
-            return interrupt
+            work = [(cycle, admitted)]
+            del cycle, admitted  # which refer to the former versions: these are to go within
+            return without_search(lambda: self._compute(*work.pop()))
         except BaseException:
             if self.log is not None:
                 self.log.take_back()

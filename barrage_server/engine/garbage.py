@@ -1,44 +1,49 @@
-"""Python's search for garbage, which does not run within a cycle."""
+"""Python's search for garbage, which does not run within a cycle.
+
+A cycle makes new versions of its tables before it drops the former ones. With a thousand tables these are so many
+objects that Python searches several times in each cycle, now and then through all objects of the process, and finds
+nothing: versions have no references in circles. At the end of a cycle as many objects are gone as have come, and
+Python sees no reason to search.
+"""
 
 from __future__ import annotations
 
 import gc
-import threading
-from types import TracebackType
-from typing import Final
+import os
+from collections.abc import Callable
+from threading import current_thread
+from typing import Final, TypeVar
 
-__all__ = ["NO_SEARCH"]
+__all__ = ["without_search"]
+
+_Result = TypeVar("_Result")
+_pausing: Final[set[int]] = set()
+"""The threads that have put the search off, for a process that is forked meanwhile."""
 
 
-class _NoSearch:
-    """Puts the search for garbage off, in all threads.
+def without_search(run: Callable[[], _Result]) -> _Result:
+    """Call ``run`` while the search for garbage is off, in all threads.
 
-    A cycle makes new versions of its tables before it drops the former ones. With a thousand tables these are so many
-    objects that Python searches several times in each cycle, now and then through all objects of the process, and finds
-    nothing: versions have no references in circles. At the end of a cycle as many objects are gone as have come, and
-    Python sees no reason to search.
+    Where several threads do so at a time, the first one to end turns the search on again: otherwise it might never run.
+    It stays off if the program has turned it off before.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._was_on = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._users:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._users += 1
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users and self._was_on:  # not if the program has turned it off
-                gc.enable()
+    if not gc.isenabled():
+        return run()
+    try:  # what follows, so that an interrupt of the program cannot come in between
+        _pausing.add(id(current_thread()))
+        gc.disable()
+        return run()
+    finally:
+        gc.enable()
+        _pausing.discard(id(current_thread()))
 
 
-NO_SEARCH: Final = _NoSearch()
-"""One for the process, as the search is. Several threads may be within at a time."""
+def _resume() -> None:
+    """Turn the search on in a child of a process in which it was off for a while."""
+    if _pausing:
+        _pausing.clear()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_resume)

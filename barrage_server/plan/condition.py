@@ -6,11 +6,13 @@ Clients that build conditions send these; users mostly write text. Strings are c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from barrage_server.errors import LimitError
+from barrage_server.arguments import shown
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.fixed_limits import CONDITION_DEPTH, CONDITION_PARTS
 
 __all__ = [
@@ -34,6 +36,9 @@ __all__ = [
     "Search",
     "check_condition",
 ]
+
+
+_LARGE: Final = 10**4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +180,23 @@ class AnyOf:
     conditions: tuple[Condition, ...]
 
 
+_CONDITIONS: Final = (Compare, OneOf, IsNull, IsNan, Matches, Contains, Search, Not, All, AnyOf)
 Condition: TypeAlias = Compare | OneOf | IsNull | IsNan | Matches | Contains | Search | Not | All | AnyOf
+
+
+def _check_tuple(part: Condition, given: object, what: str) -> None:
+    if not isinstance(given, tuple | list):  # an iterator would be empty when it is read again
+        raise InvalidRequestError(f"{type(part).__name__} takes a tuple of {what}, not {shown(given)}.")
+
+
+def _check_values(part: Condition, values: Iterable[object]) -> None:
+    """Refuse values with many parts: conditions are compared by their text."""
+    for value in values:
+        if isinstance(value, int) and abs(value) >= _LARGE:
+            raise InvalidRequestError("An integer of a condition has at most 4,000 digits.")
+        name = value.name if isinstance(value, Column) else ""
+        if isinstance(value, (*_CONDITIONS, tuple, list, dict, set, frozenset)) or not isinstance(name, str):
+            raise InvalidRequestError(f"{type(part).__name__} takes columns and single values, not {shown(value)}.")
 
 
 def check_condition(condition: Condition) -> None:
@@ -183,6 +204,7 @@ def check_condition(condition: Condition) -> None:
 
     Raises:
         LimitError: it has too many parts, or is nested too deep.
+        InvalidRequestError: what has several parts has no tuple of them, or a value is none.
 
     """
     todo, parts = [(condition, 1)], 0
@@ -197,6 +219,15 @@ def check_condition(condition: Condition) -> None:
             )
         match part:
             case All(conditions) | AnyOf(conditions):
+                _check_tuple(part, conditions, "conditions")
                 todo.extend((inner, depth + 1) for inner in conditions)
             case Not(inner):
                 todo.append((inner, depth + 1))
+            case OneOf(target, candidates, ignores_case, inverted):
+                _check_tuple(part, candidates, "candidates")
+                _check_values(part, (target, *candidates, ignores_case, inverted))
+            case Search(text, columns):
+                _check_tuple(part, columns, "columns")
+                _check_values(part, (text, *columns))
+            case Compare() | IsNull() | IsNan() | Matches() | Contains():
+                _check_values(part, [getattr(part, field.name) for field in fields(part)])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
+import os
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from barrage_server.engine import KeyedTable, Table, UpdateGraph
-from barrage_server.engine.garbage import NO_SEARCH
-from tests.waiting import until
+from barrage_server.engine import AppendTable, KeyedTable, Table, UpdateGraph
+from barrage_server.engine.garbage import without_search
 
 TABLES = 1000
 CYCLES = 12
@@ -69,30 +72,79 @@ def test_a_cycle_leaves_as_many_objects_as_there_were() -> None:
 
 def test_a_program_that_searches_by_itself_is_left_alone() -> None:
     gc.disable()
-    with NO_SEARCH:
-        assert not gc.isenabled()
+    assert not without_search(gc.isenabled)
     assert not gc.isenabled()
 
 
-def test_an_error_ends_the_pause() -> None:
-    with pytest.raises(ZeroDivisionError), NO_SEARCH:
-        raise ZeroDivisionError
+def test_the_search_is_off_within_and_on_after_an_error() -> None:
+    assert not without_search(gc.isenabled)
+    with pytest.raises(ZeroDivisionError):
+        without_search(lambda: 1 / 0)
     assert gc.isenabled()
 
 
-def test_the_last_of_several_threads_turns_it_on() -> None:
+def test_it_is_on_once_the_first_of_several_threads_ends() -> None:
+    """Else it might never be on where graphs have cycles all the time."""
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:
-        with NO_SEARCH:
-            inside.set()
-            leave.wait(30)
+        inside.set()
+        leave.wait(30)
 
-    other = threading.Thread(target=stay)
-    with NO_SEARCH:
+    def begin_another() -> None:
         other.start()
         assert inside.wait(30)
-    assert not gc.isenabled()
+
+    other = threading.Thread(target=without_search, args=(stay,))
+    without_search(begin_another)
+    assert gc.isenabled()
     leave.set()
     other.join(30)
-    until(gc.isenabled, what="the search for garbage")
+    assert gc.isenabled()
+
+
+def test_interrupts_of_the_program_leave_it_on() -> None:
+    """Wherever they come: between calls, within one, or at its edges."""
+    table = AppendTable(UpdateGraph(), "t", {"x": "int64"})
+    interrupts, until_then = 0, time.monotonic() + 1.5
+    done = threading.Event()
+
+    def interrupt() -> None:
+        while not done.wait(0.0005):
+            _thread.interrupt_main()
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    while time.monotonic() < until_then:
+        try:
+            while time.monotonic() < until_then:
+                without_search(lambda: None)
+                if not gc.isenabled():
+                    break
+        except KeyboardInterrupt:
+            interrupts += 1
+        if not gc.isenabled():
+            break
+    while not done.is_set():
+        try:
+            done.set()
+            other.join(30)
+        except KeyboardInterrupt:
+            interrupts += 1
+    with suppress(KeyboardInterrupt):  # one may be on its way
+        for _ in range(1000):
+            pass
+    assert gc.isenabled()
+    assert interrupts > 100
+    table.append({"x": [1]})
+
+
+def test_a_child_of_a_process_within_a_cycle_searches() -> None:
+    def fork() -> int:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if gc.isenabled() else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert without_search(fork) == 0
+    assert gc.isenabled()
