@@ -49,7 +49,7 @@ Moment: TypeAlias = int | str | datetime | _NumpyMoment
 """Nanoseconds since 1970 UTC, a text with a zone, or a moment of Python, pandas or numpy."""
 
 _SHOWN: Final = 60
-_LARGE: Final = 10**100
+_LARGE: Final = 10**4_000
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 _FOREVER: Final = 1e9  # seconds; the waiting functions of Python have limits not far above

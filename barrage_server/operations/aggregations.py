@@ -39,7 +39,8 @@ from barrage_server.operations.ordering import is_sortable
 from barrage_server.operations.ranking import RANKED, ranked_of
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
-from barrage_server.plan.aggregation import Aggregation
+from barrage_server.plan.aggregation import FIELDS, Aggregation
+from barrage_server.plan.function_fields import check_fields
 
 __all__ = ["agg_all_by", "agg_by", "select_distinct"]
 
@@ -157,6 +158,8 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
 
     """
     function = aggregation.function
+    if function in _NAMES:
+        check_fields(aggregation, FIELDS)
     if function == "formula":
         return _formulas(table, aggregation, keys)
     if not aggregation.columns:

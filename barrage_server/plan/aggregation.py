@@ -8,7 +8,7 @@ formulas.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -20,6 +20,7 @@ from barrage_server.plan.texts import Texts
 from barrage_server.public import public
 
 __all__ = [
+    "FIELDS",
     "Aggregation",
     "abs_sum",
     "avg",
@@ -63,6 +64,21 @@ _ELSEWHERE: Final = {
     "variance": "var",
 }
 """Functions by their names in other libraries."""
+
+
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "weight": ("weighted_sum", "weighted_avg"),
+    "order_by": ("sorted_first", "sorted_last"),
+    "share": ("pct",),
+    "with_mean": ("median", "pct"),
+    "filters": ("count_where",),
+    "with_nulls": ("count_distinct", "distinct", "unique"),
+    "sentinel": ("unique",),
+    "formula": ("formula",),
+    "parameter": ("formula",),
+    "with_keys": ("partition",),
+}
+"""The functions that have each of these fields."""
 
 
 @public

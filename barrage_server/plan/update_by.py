@@ -5,6 +5,7 @@ The names of the functions are those of Deephaven. ``bs.updateby`` has the funct
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -14,6 +15,7 @@ from barrage_server.public import public
 
 __all__ = [
     "CUMULATIVE",
+    "FIELDS",
     "MOVING",
     "ROLLING",
     "BadDataBehavior",
@@ -40,6 +42,21 @@ ROLLING: Final = (
     "rolling_count_where",
 )
 """Functions of the rows of a window around a row."""
+
+
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "time_column": (*MOVING, *ROLLING),
+    "decay": MOVING,
+    "before": ROLLING,
+    "after": ROLLING,
+    "weight": ("rolling_wavg",),
+    "filters": ("cum_count_where", "rolling_count_where"),
+    "formula": ("rolling_formula",),
+    "parameter": ("rolling_formula",),
+    "control": MOVING,
+    "delta": ("delta",),
+}
+"""The functions that have each of these fields."""
 
 
 @public

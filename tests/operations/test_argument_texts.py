@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
+from barrage_server.plan.aggregation import Aggregation
+from barrage_server.plan.update_by import DeltaControl, UpdateByOperation
 
 LISTS = pa.table({"v": pa.array([[1.0], [2.0]], pa.list_(pa.float64())), "k": [1, 2], "p": [0.5, 0.25]})
 
@@ -73,3 +75,26 @@ def test_a_multi_join_has_a_name_of_its_own() -> None:
     made = bs.multi_join(tables, "k")
     with pytest.raises(bs.UnknownColumnError, match=r"Table '.*multi_join' has no column 'zz'"):
         made.sort("zz")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Aggregation("sum", ("p",), share=0.75),
+        Aggregation("sum", ("p",), sentinel=5),
+        Aggregation("avg", ("p",), weight="k"),
+        Aggregation("first", ("p",), order_by=("k",)),
+        Aggregation("count", ("n",), filters=("p > 1",)),
+        Aggregation("max", ("p",), formula="max(each)", parameter="each"),
+        UpdateByOperation("cum_sum", ("p",), decay=2),
+        UpdateByOperation("cum_sum", ("p",), before=3),
+        UpdateByOperation("rolling_sum", ("p",), before=3, decay=2),
+        UpdateByOperation("ema", ("p",), decay=2, weight="k"),
+        UpdateByOperation("forward_fill", ("p",), delta=DeltaControl.ZERO_DOMINATES),
+    ],
+    ids=repr,
+)
+def test_a_field_of_another_function_is_refused(wrong: Any, table: Any) -> None:
+    """As a plan of JSON may have it: it would be ignored."""
+    with pytest.raises(bs.InvalidRequestError, match=r"has no field '.*it is one of"):
+        table.agg_by(wrong, "k") if isinstance(wrong, Aggregation) else table.update_by(wrong, "k")

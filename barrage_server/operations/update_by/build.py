@@ -32,7 +32,8 @@ from barrage_server.operations.update_by.functions import Frame, Scan, Window
 from barrage_server.operations.update_by.moving import Moving
 from barrage_server.operations.update_by.operator import UpdateBy
 from barrage_server.operations.update_by.values import is_number, is_time
-from barrage_server.plan.update_by import CUMULATIVE, MOVING, ROLLING, UpdateByOperation
+from barrage_server.plan.function_fields import check_fields
+from barrage_server.plan.update_by import CUMULATIVE, FIELDS, MOVING, ROLLING, UpdateByOperation
 
 __all__ = ["update_by"]
 
@@ -108,6 +109,7 @@ def _functions(table: Table, operation: UpdateByOperation, keys: Sequence[int]) 
         close = difflib.get_close_matches(function[:100], _NAMES, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else f" There are: {', '.join(_NAMES)}."
         raise InvalidRequestError(f"An update_by has no function {function[:100]!r}.{hint}")
+    check_fields(operation, FIELDS)
     time = _time(table, operation)
     if function in _COUNTS:
         return _counts(table, operation, time)
