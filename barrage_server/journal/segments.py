@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -67,6 +68,7 @@ class Journal:
         head = {"version": FORMAT_VERSION, "directory": identity, "era": era, **({"zeros": ahead} if ahead else {})}
         self._head = json.dumps(head).encode()
         self._ahead = ahead
+        self._abandoned = ""  # a segment that could not be begun, nor removed
         self.number = number
         self.nbytes = 0
         self.segment = self._begin()
@@ -77,6 +79,8 @@ class Journal:
         Raises:
             OSError: it cannot be written. Nothing is written then, or the end of the segment is torn.
         """
+        if self._abandoned:
+            self._remove_abandoned()
         segment, number = self.segment, self.number
         parts, nbytes = encode_record(kind, number, body, segment.synced)
         end = segment.size + nbytes
@@ -121,6 +125,8 @@ class Journal:
         Raises:
             OSError: there can be no new segment; nothing has changed.
         """
+        if self._abandoned:
+            self._remove_abandoned()
         number, before = self.number, self.segment
         if before.length > before.size:
             before.file.truncate(before.size)
@@ -132,7 +138,7 @@ class Journal:
         except BaseException:
             self.number = number
             segment.file.close()
-            self._directory.remove(segment.name)
+            self._abandon(segment.name)
             raise
         self.segment = segment
         before.file.close()
@@ -157,6 +163,20 @@ class Journal:
             if _first_number(following) <= number and name != self.segment.name:
                 self._directory.remove(name)
 
+    def _abandon(self, name: str) -> None:
+        """Remove a segment, now or before anything more is written.
+
+        Records behind it in the former segment would have the numbers of its own.
+        """
+        self._abandoned = name
+        with suppress(OSError):
+            self._remove_abandoned()
+
+    def _remove_abandoned(self) -> None:
+        if self._abandoned in self._directory.names():
+            self._directory.remove(self._abandoned)
+        self._abandoned = ""
+
     def _begin(self) -> Segment:
         name = _name(self.number)
         is_reserved = _is_reserved(self._directory, name)
@@ -170,7 +190,7 @@ class Journal:
                 segment.file.truncate(0)
             segment.file.close()
             if not is_reserved:
-                self._directory.remove(name)
+                self._abandon(name)
             raise
         segment.size = segment.length = nbytes
         self.number += 1

@@ -277,3 +277,34 @@ def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="is missing"):
         directory.remove(names[0])
         list(read_journal(directory, "here", 2))
+
+
+@pytest.mark.parametrize("at", ["sync", "write"])
+def test_a_segment_that_could_not_be_begun_nor_removed_goes_before_the_next_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Records behind it would have its numbers, and the journal would be taken for damaged."""
+    directory = OsDirectory(tmp_path)
+    written = Journal(directory, "here", 0, "era")
+    written.append(RecordType.CYCLE, [b"x"])
+    before = segment_names(directory)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDirectory, "remove", fail)
+        patch.setattr(OsDirectory, "sync", fail) if at == "sync" else patch.setattr(
+            type(written.segment.file), "write", fail
+        )
+        with pytest.raises(OSError, match="I/O error"):
+            written.rotate()
+        assert len(segment_names(directory)) == 2
+        with pytest.raises(OSError, match="I/O error"):
+            written.append(RecordType.CYCLE, [b"y"])
+    assert written.append(RecordType.CYCLE, [b"y"]) == 2
+    assert segment_names(directory) == before
+    assert written.rotate() == 3
+    written.append(RecordType.CYCLE, [b"z"])
+    written.close()
+    assert numbers(directory) == [0, 1, 2, 3, 4]
