@@ -140,10 +140,10 @@ def flag(value: Any, what: str) -> bool:
     return value
 
 
-def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1) -> int:
+def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1, unit: str = "") -> int:
     """Check that ``value`` is an integer from ``least`` to ``most``, and return it.
 
-    Integers of numpy count, bools do not.
+    Integers of numpy count, bools do not. ``unit`` is that of the bounds, for the text of the error.
 
     Raises:
         InvalidRequestError: it is not.
@@ -156,7 +156,7 @@ def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1)
         raise InvalidRequestError(f"{what} must be an integer, not {shown(value)}.")
     if not least <= found <= most:
         bound = f"at least {least}" if found < least else f"at most {most}"
-        raise InvalidRequestError(f"{what} must be {bound}, not {shown(value)}.")
+        raise InvalidRequestError(f"{what} must be {bound}{unit and ' '}{unit}, not {shown(value)}.")
     return found
 
 

@@ -101,13 +101,13 @@ def _beginning(
     """The first moment and the period, in nanoseconds, and the rows due at ``now``."""
     flag(blink_table, "blink_table")
     given = duration_nanoseconds(period)
-    every = integer(_nanoseconds(given, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST)
+    every = integer(_nanoseconds(given, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST, unit="ns")
     if start_time is None:
         start = now - now % every
     else:
         moment = moment_nanoseconds(start_time, "start_time")
         found = _nanoseconds(moment, "start_time", parse_instant, "2024-06-15T10:00:00Z")
-        start = integer(found, "start_time", least=-_MOST, most=_MOST)
+        start = integer(found, "start_time", least=-_MOST, most=_MOST, unit="ns")
     rows = (now - start) // every + 1
     if rows > TIME_TABLE_ROWS.most and not blink_table:
         raise LimitError(

@@ -186,7 +186,7 @@ class Client:
                     f"{shown(value)}."
                 )
             if isinstance(value, int):
-                integer(value, what, least=-_MOST_NANOSECONDS, most=_MOST_NANOSECONDS)
+                integer(value, what, least=-_MOST_NANOSECONDS, most=_MOST_NANOSECONDS, unit="ns")
         flag(blink_table, "blink_table")
         return planned(self._session, TimeTable(every, start, blink_table))
 

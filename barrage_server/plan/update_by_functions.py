@@ -471,7 +471,7 @@ def _nanoseconds(value: Duration, what: str, least: int) -> int:
     if not isinstance(value, str):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise InvalidRequestError(f"{what} must be nanoseconds or a text such as 'PT1M', not {shown(value)}.")
-        return integer(value, what, least=least, most=_MOST_TIME)
+        return integer(value, what, least=least, most=_MOST_TIME, unit="ns")
     from barrage_server.formula.literals import parse_duration  # a room with many modules, for texts alone
 
     try:
@@ -480,7 +480,7 @@ def _nanoseconds(value: Duration, what: str, least: int) -> int:
         found = _MOST_TIME + 1
     if found is None:
         raise InvalidRequestError(f"{what} must be nanoseconds or a text such as 'PT1M', not {shown(value)}.")
-    return integer(found, what, least=least, most=_MOST_TIME)
+    return integer(found, what, least=least, most=_MOST_TIME, unit="ns")
 
 
 def _formula(window: UpdateByOperation, formula: str | Expression, formula_param: str | None) -> UpdateByOperation:

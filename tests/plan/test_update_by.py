@@ -161,11 +161,11 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ub.ema_tick(2, "a", OperationControl(on_nan=None)), "on_nan is one of skip, reset"),  # type: ignore[arg-type]
     (lambda: ub.ema_time("", "PT1S", "a"), "ts_col must not be empty."),
     (lambda: ub.ema_time(None, "PT1S", "a"), "ts_col must be a string, not None."),  # type: ignore[arg-type]
-    (lambda: ub.ema_time("t", 0, "a"), "decay_time must be at least 1, not 0."),
-    (lambda: ub.ema_time("t", "-PT1S", "a"), "decay_time must be at least 1, not -1000000000."),
+    (lambda: ub.ema_time("t", 0, "a"), "decay_time must be at least 1 ns, not 0."),
+    (lambda: ub.ema_time("t", "-PT1S", "a"), "decay_time must be at least 1 ns, not -1000000000."),
     (lambda: ub.ema_time("t", 1.5, "a"), "decay_time must be nanoseconds or a text such as 'PT1M', not 1.5."),  # type: ignore[arg-type]
     (lambda: ub.ema_time("t", "1m", "a"), "decay_time must be nanoseconds or a text such as 'PT1M', not '1m'."),
-    (lambda: ub.ema_time("t", timedelta(0), "a"), "decay_time must be at least 1, not 0."),
+    (lambda: ub.ema_time("t", timedelta(0), "a"), "decay_time must be at least 1 ns, not 0."),
     (lambda: ub.ema_time("t", np.timedelta64("NaT"), "a"), "decay_time must be nanoseconds or a text"),
     (lambda: ub.ema_time("t", np.timedelta64(1, "M"), "a"), "decay_time must be nanoseconds or a text"),
     (lambda: ub.ema_time("t", np.timedelta64(1, "ps"), "a"), "decay_time must be nanoseconds or a text"),

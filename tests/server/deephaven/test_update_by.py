@@ -140,7 +140,7 @@ WRONG: list[tuple[Any, str]] = [
     (asked(["a"], ema={"window_scale": ticks(math.nan)}), "decay_ticks must be a number, not nan."),
     (asked(["a"], ema={"window_scale": ticks(math.inf)}), "decay_ticks must be a number, not inf."),
     (asked(["a"], ema={"window_scale": time("", nanos=5)}), "ts_col must not be empty."),
-    (asked(["a"], ema={"window_scale": time(nanos=0)}), "decay_time must be at least 1, not 0."),
+    (asked(["a"], ema={"window_scale": time(nanos=0)}), "decay_time must be at least 1 ns, not 0."),
     (asked(["a"], ema={"window_scale": time(duration_string="")}), "decay_time must be nanoseconds or a text such as"),
     (asked(["a"], ema={"window_scale": time(duration_string="P" * 10_000)}), "decay_time must be nanoseconds or a"),
     (
