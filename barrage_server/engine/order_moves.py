@@ -14,7 +14,7 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["Moves", "OrderRows"]
 
-_FEW: Final = 1 << 18
+_FEW: Final = 1 << 12
 """Up to this number of changed slots, changes are kept in any case."""
 _PER_LEAF: Final = 2
 """Changed slots per leaf from which the row set is made from all leaves instead."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,6 @@ __all__ = ["are_exact", "as_decimal", "as_doubles", "as_longs", "exact_types", "
 
 _INTEGER: Final = pa.decimal128(19, 0)
 _WHOLE: Final = pa.decimal256(76, 0)
-_LEAST, _MOST = (pa.scalar(Decimal(bound), _WHOLE) for bound in (-(2**63), 2**63 - 1))
 _EXACT_DOUBLE: Final = 2**53
 """Integers up to this one are doubles."""
 _EXACT_POWER: Final = 22
@@ -93,7 +93,8 @@ def as_longs(vector: Arrow) -> Cells:
     if vector.type.precision == vector.type.scale:  # none reaches 1, and Arrow has no digit for it
         return Cells(np.zeros(len(vector), np.int64), valid)
     whole = pc.trunc(vector).cast(_WHOLE)
-    bounded = pc.max_element_wise(pc.min_element_wise(whole, _MOST, skip_nulls=False), _LEAST, skip_nulls=False)
+    least, most = _bounds()
+    bounded = pc.max_element_wise(pc.min_element_wise(whole, most, skip_nulls=False), least, skip_nulls=False)
     return Cells(bounded.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), valid)
 
 
@@ -101,6 +102,15 @@ def integers_within(integers: Sequence[int], kind: Kind) -> list[Decimal]:
     """The integers that a kind of decimals can have; it equals no others."""
     most = 10 ** (kind.arrow.precision - kind.arrow.scale)
     return [Decimal(each) for each in integers if -most < each < most]
+
+
+@cache
+def _bounds() -> tuple[pa.Scalar, pa.Scalar]:
+    """The least and the greatest integer of 64 bits.
+
+    They are made when they are needed: Arrow imports pandas for the first such scalar.
+    """
+    return pa.scalar(Decimal(-(2**63)), _WHOLE), pa.scalar(Decimal(2**63 - 1), _WHOLE)
 
 
 def _words(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:

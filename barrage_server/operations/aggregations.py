@@ -176,7 +176,7 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
         wanted = [source, *further]
         numbers = tuple(_number(table, name, known) for name in wanted)
         types = [table.schema.field(number).type for number in numbers]
-        if function in DISTINCT:
+        if function in DISTINCT and function != "distinct":
             check_key_type(types[0], source)
         try:
             found.append(AggregatedColumn(result, make_accumulator(types), numbers))

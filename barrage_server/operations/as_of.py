@@ -344,7 +344,8 @@ def as_of_join(
     pairs = [pair(entry) for entry in on[:-1]]
     keys = join_keys(left, right, pairs)
     (left_stamp,), (right_stamp,) = known_columns(left, [mine], "on"), known_columns(right, [theirs], "on")
-    field = compared_columns(left, right, left.schema.field(left_stamp), right.schema.field(right_stamp))
+    stamps = left.schema.field(left_stamp), right.schema.field(right_stamp)
+    field = compared_columns(left, right, *stamps, are_keys=False)
     if not is_sortable(field.type):
         raise without_order(left, right, field)
     added = added_columns(left, right, _joins(left, right, [*(second for _, second in pairs), theirs], joins), [])

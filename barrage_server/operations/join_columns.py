@@ -69,8 +69,10 @@ def join_keys(left: Table, right: Table, pairs: Sequence[tuple[str, str]], what:
     return JoinKeys(pa.schema(fields), tuple(mine), tuple(theirs))
 
 
-def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field) -> pa.Field:
+def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field, *, are_keys: bool = True) -> pa.Field:
     """The left column with the type in which both columns are compared.
+
+    Keys are compared for equality, and others by their order, which the caller checks.
 
     Raises:
         InvalidRequestError: the columns cannot be compared.
@@ -79,7 +81,8 @@ def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field
     """
     if mine.type == theirs.type:
         try:
-            check_key_type(mine.type, mine.name)
+            if are_keys:
+                check_key_type(mine.type, mine.name)
         except UnsupportedTypeError as error:
             raise UnsupportedTypeError(
                 f"{error} The tables are {columns_text(left)} and {columns_text(right)}."

@@ -258,7 +258,7 @@ def range_join(
     (first,), (last,) = known_columns(left, [match.first], "on"), known_columns(left, [match.last], "on")
     (value,) = known_columns(right, [match.value], "on")
     for number in (first, last):
-        field = compared_columns(left, right, left.schema.field(number), right.schema.field(value))
+        field = compared_columns(left, right, left.schema.field(number), right.schema.field(value), are_keys=False)
         if not is_sortable(field.type):
             raise without_order(left, right, field)
     listed: list[str] = []

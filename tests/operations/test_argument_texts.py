@@ -24,7 +24,6 @@ def table() -> Any:
     "compute",
     [
         lambda t: t.agg_by(bs.agg.count_distinct("n = v"), "k"),
-        lambda t: t.agg_by(bs.agg.distinct("n = v"), "k"),
         lambda t: t.agg_by(bs.agg.unique("n = v"), "k"),
         lambda t: t.update_by(bs.updateby.cum_sum("s = p"), "v"),
         lambda t: t.count_by("n", "v"),
