@@ -63,7 +63,8 @@ def updates(draw: st.DrawFn, before: RowSet) -> TableUpdate:
     old = before.keys().tolist()
     removed = draw(st.sets(st.sampled_from(old))) if old else set()
     stay = [key for key in old if key not in removed]
-    places = sorted(draw(st.sets(st.integers(0, 40), min_size=len(stay), max_size=len(stay))))
+    keys = st.integers(0, max(40, len(stay) + 5))  # enough for all of them
+    places = sorted(draw(st.sets(keys, min_size=len(stay), max_size=len(stay))))
     after = places if draw(st.booleans()) else stay
     shifted = (
         RowSetShiftData.between(RowSet.from_keys(stay), RowSet.from_keys(after)) if stay else RowSetShiftData.empty()
