@@ -34,6 +34,7 @@ __all__ = [
     "flag",
     "instance",
     "integer",
+    "is_writable",
     "moment_nanoseconds",
     "names",
     "number",
@@ -49,25 +50,33 @@ Moment: TypeAlias = int | str | datetime | _NumpyMoment
 """Nanoseconds since 1970 UTC, a text with a zone, or a moment of Python, pandas or numpy."""
 
 _SHOWN: Final = 60
-_LARGE: Final = 10**4_000
+_UNWRITABLE: Final = 10**4_000
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 _FOREVER: Final = 1e9  # seconds; the waiting functions of Python have limits not far above
 
 
-class _Bounded(Repr):
-    """Shows parts of a value, where all of them could take for ever."""
+def is_writable(value: int) -> bool:
+    """Whether an integer has at most 4,000 digits.
+
+    ``str`` and ``repr`` raise ValueError for more than 4,300.
+    """
+    return abs(value) < _UNWRITABLE
+
+
+class _BoundedRepr(Repr):
+    """``repr`` in bounded time, also of values that nest and share parts."""
 
     def repr_instance(self, x: object, level: int) -> str:  # noqa: ARG002  (as the library calls it)
-        """Values of dataclasses may share parts, and be nested in them."""
+        """The name of a dataclass alone: its fields may share parts."""
         return f"{type(x).__name__}(...)" if is_dataclass(x) and not isinstance(x, type) else repr(x)
 
     def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
-        """Python refuses to write integers of thousands of digits."""
-        return repr(x) if abs(x) < _LARGE else f"an integer of {x.bit_length():,} bits"
+        """The digits; the number of bits of an integer that is not writable."""
+        return repr(x) if is_writable(x) else f"an integer of {x.bit_length():,} bits"
 
 
-_BOUNDED: Final = _Bounded()
+_BOUNDED: Final = _BoundedRepr()
 _BOUNDED.maxstring = _BOUNDED.maxother = 1_000
 _BOUNDED.maxlist = _BOUNDED.maxtuple = _BOUNDED.maxdict = _BOUNDED.maxset = _BOUNDED.maxfrozenset = 100
 
@@ -156,7 +165,8 @@ def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1,
         raise InvalidRequestError(f"{what} must be an integer, not {shown(value)}.")
     if not least <= found <= most:
         bound = f"at least {least}" if found < least else f"at most {most}"
-        raise InvalidRequestError(f"{what} must be {bound}{unit and ' '}{unit}, not {shown(value)}.")
+        bound = f"{bound} {unit}" if unit else bound
+        raise InvalidRequestError(f"{what} must be {bound}, not {shown(value)}.")
     return found
 
 

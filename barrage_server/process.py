@@ -183,10 +183,10 @@ def choose_allocators() -> None:
 
 
 def collect_new_objects_only() -> None:
-    """Let the search for garbage skip all present objects.
+    """Let garbage collections skip all present objects.
 
-    For a process that only serves, to be called before it does. A full search otherwise holds up all threads for some
-    50 ms.
+    For a process that only serves, to be called before it does. A full collection otherwise holds up all threads for
+    some 50 ms.
     """
     gc.freeze()
 

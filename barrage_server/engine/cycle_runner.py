@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from barrage_server.engine.collector import without_collection
 from barrage_server.engine.cycle import Commit, Cycle
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
-from barrage_server.engine.garbage import without_search
 from barrage_server.engine.listener_queue import Change, ListenerQueue
 from barrage_server.errors import InternalError, UnavailableError
 
@@ -68,8 +68,8 @@ class CycleRunner:
             if not admitted:
                 return None
             work = [(cycle, admitted)]
-            del cycle, admitted  # which refer to the former versions: these are to go within
-            return without_search(lambda: self._compute(*work.pop()))
+            del cycle, admitted  # so that the former versions, which they reference, are freed within the call
+            return without_collection(lambda: self._compute(*work.pop()))
         except BaseException:
             if self.log is not None:
                 self.log.take_back()

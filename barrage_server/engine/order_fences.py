@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from barrage_server.engine.order_leaves import Filled
+from barrage_server.engine.order_leaves import FilledLeaves
 from barrage_server.engine.plan import Int64Array
 
 __all__ = ["Codes", "CodesOf", "Fences", "OrderCodes"]
@@ -89,7 +89,7 @@ class Fences:
         for whole, part in zip(self._codes, codes, strict=True):
             whole[leaves] = part
 
-    def bounds(self, leaves: Filled, codes: Codes) -> tuple[Int64Array, Int64Array]:
+    def bounds(self, leaves: FilledLeaves, codes: Codes) -> tuple[Int64Array, Int64Array]:
         """Bounds for the number of ``leaves`` whose first row comes before each row.
 
         Args:

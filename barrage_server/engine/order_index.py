@@ -25,7 +25,7 @@ from barrage_server.engine.order_layout import LaidOut
 from barrage_server.engine.order_leaves import (
     BITS,
     SLOTS,
-    Filled,
+    FilledLeaves,
     Masks,
     Occupied,
     Rest,
@@ -37,7 +37,7 @@ from barrage_server.engine.order_leaves import (
 )
 from barrage_server.engine.order_moves import Moves, OrderRows
 from barrage_server.engine.order_places import Fitted, Places
-from barrage_server.engine.order_positions import Positions
+from barrage_server.engine.order_positions import MOST_SELECTED, Positions
 from barrage_server.engine.order_windows import FILLED, Hot, Windows, is_thin, ranges, windows_of
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.store import ColumnStore
@@ -109,7 +109,8 @@ class OrderIndex:
             first: positions, ascending.
             end: positions behind them, up to the next one of ``first``.
         """
-        known = self._positions_for(int((end - first).sum()))
+        count = int((end - first).sum())
+        known = self._positions_for(count) if count <= MOST_SELECTED else None
         if known is None:
             return self.rows.subset(RowSet.from_ranges(first, end - 1))
         return RowSet.from_sorted_keys(known.slots(ranges(first, end)))
@@ -142,7 +143,7 @@ class OrderIndex:
 
     def slots_at(self, positions: Int64Array) -> Int64Array:
         """The slots of the rows at ``positions``, in any order."""
-        known = self._positions_for(len(positions))
+        known = self._positions_for(len(positions)) if len(positions) <= MOST_SELECTED else None
         return self.rows.select(positions) if known is None else known.slots(positions)
 
     def drop_before(self, key: int) -> None:
@@ -227,7 +228,7 @@ class OrderIndex:
 
     def _places(self, count: int, before: Before, rest: Rest, codes: OrderCodes | None) -> Places:
         """The places of ``count`` rows among the rows that stay."""
-        filled = Filled(rest.masks)
+        filled = FilledLeaves(rest.masks)
         if not filled.count or not count:
             return Places.at_start(count)
 
@@ -292,7 +293,7 @@ class OrderIndex:
         touched = distinct((places.leaves[~fitted.is_fitted],), len(rest.masks))
         totals, hot = np.zeros(0, np.int64), Hot.of(places.leaves, places.offsets)
         whole = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        if rest.are_crowded(places.leaves) or is_thin(blocks.total, self.size - len(gone) + len(new)):
+        if rest.would_overflow(places.leaves) or is_thin(blocks.total, self.size - len(gone) + len(new)):
             totals = counts_of(rest.masks)
             np.add.at(totals, places.leaves, 1)
             windows = windows_of(totals, touched, hot, blocks, whole)
@@ -418,7 +419,7 @@ class OrderIndex:
     # Cells.
 
     def _positions_for(self, look_ups: int) -> Positions | None:
-        """The positions of rows, unless a row set finds some of them sooner."""
+        """The positions of rows; ``None`` if the row set is faster."""
         found = self._positions
         if not Positions.are_worth(look_ups, len(self._masks), known=found is not None):
             return None

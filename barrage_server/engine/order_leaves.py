@@ -13,7 +13,7 @@ from barrage_server.engine.plan import Int64Array
 __all__ = [
     "BITS",
     "SLOTS",
-    "Filled",
+    "FilledLeaves",
     "Masks",
     "Occupied",
     "Rest",
@@ -101,10 +101,10 @@ def distinct(parts: Sequence[Int64Array], total: int) -> Int64Array:
     return np.flatnonzero(is_there)
 
 
-class Filled:
-    """The leaves that have rows, numbered in their order.
+class FilledLeaves:
+    """The leaves that have rows, numbered from 0.
 
-    Mostly these are all leaves, of which no list is made then: it would be as long as the order, in each cycle.
+    If all leaves have rows, which is usual, a number is the position of the leaf, and no array is made.
 
     Args:
         masks: the leaves.
@@ -168,18 +168,22 @@ class Rest:
 
     @classmethod
     def unchanged(cls, masks: Masks) -> Self:
-        """The leaves themselves, for a look: no row goes, and nothing may be written."""
+        """The leaves as they are, read-only: no row goes."""
         found = cls.__new__(cls)
         found.masks = found._former = masks
         found.leaves = np.zeros(0, np.int64)
         return found
 
-    def are_crowded(self, places: Int64Array) -> bool:
-        """Whether a leaf has no room for a row more for each of ascending ``places``."""
-        if not len(places):
+    def would_overflow(self, leaves: Int64Array) -> bool:
+        """Whether a leaf would get more rows than it has slots.
+
+        Args:
+            leaves: the leaf of each new row, ascending.
+        """
+        if not len(leaves):
             return False
-        begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
-        rows = counts_of(self.masks[places[begins]]) + np.diff(np.append(begins, len(places)))
+        begins = np.flatnonzero(np.append(True, leaves[1:] != leaves[:-1]))
+        rows = counts_of(self.masks[leaves[begins]]) + np.diff(np.append(begins, len(leaves)))
         return int(rows.max()) > SLOTS
 
     def has_lost_first(self, leaves: Int64Array) -> npt.NDArray[np.bool_]:

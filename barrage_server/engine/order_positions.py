@@ -10,18 +10,18 @@ from barrage_server.engine.order_blocks import Blocks
 from barrage_server.engine.order_leaves import BITS, SLOTS, Masks, counts_of, nth_slots, packed
 from barrage_server.engine.plan import Int64Array
 
-__all__ = ["Positions"]
+__all__ = ["MOST_SELECTED", "Positions"]
 
+MOST_SELECTED: Final = 1 << 14
+"""Positions up to which :meth:`Positions.slots` is faster than ``RowSet.select``."""
 _PER_LOOK_UP: Final = 2000
 """Leaves that can be counted in the time of one look-up in a row set."""
-_MOST: Final = 1 << 14
-"""Look-ups from which on a row set, which lists runs of keys, is faster."""
 
 
 class Positions:
-    """The positions of the rows of an order, until it changes.
+    """The positions of the rows of an order, valid until the order changes.
 
-    A row set finds the position of a slot, too, but has to be brought up to date before, bitmap by bitmap.
+    ``OrderIndex.rows`` gives them, too, but applies all pending changes to its bitmaps first.
 
     Args:
         blocks: the blocks of the leaves.
@@ -42,7 +42,7 @@ class Positions:
             leaves: the number of leaves.
             known: whether the leaves are counted already.
         """
-        return look_ups <= _MOST and (known or leaves <= _PER_LOOK_UP * look_ups)
+        return known or leaves <= _PER_LOOK_UP * look_ups
 
     def of_places(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
         """The number of rows before places behind ``offsets`` rows of their leaf."""

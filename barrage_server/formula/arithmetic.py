@@ -239,17 +239,17 @@ def _of_decimals(target: Kind) -> Kernel:
     dtype = target.dtype
     assert dtype is not None
     if target not in INTEGERS:
-        return lambda a: _replaced(as_doubles(a), dtype)
+        return lambda a: _recast(as_doubles(a), dtype)
     wide = np.iinfo(np.int64 if target is LONG else np.int32)  # small kinds go through int, as floats do
 
     def run(a: Arrow) -> Cells:
         cut = as_longs(a)
-        return _replaced(Cells(np.clip(cut.values, wide.min, wide.max), cut.valid), dtype)
+        return _recast(Cells(np.clip(cut.values, wide.min, wide.max), cut.valid), dtype)
 
     return run
 
 
-def _replaced(cells: Cells, dtype: Any) -> Cells:
+def _recast(cells: Cells, dtype: Any) -> Cells:
     return Cells(_as(cells.values, dtype), cells.valid)
 
 

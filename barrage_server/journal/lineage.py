@@ -1,9 +1,9 @@
 """The lineage of a data directory: the starts of servers with it.
 
-Each start has an entry with the step at which it began. The number of the journal's last segment is there, too: nothing
-else tells that it is missing. The file has the XXH3-64 of the rest in hexadecimal in its
-first line, then JSON. It is replaced, and synced, before a start serves anything. If it is damaged, subscribers of
-earlier starts get a snapshot; nothing else is lost.
+Each start has an entry with the step at which it began. The file also has the number of the journal's last segment:
+nothing else tells that this segment is missing. Its first line is the XXH3-64 of the rest in hexadecimal; JSON follows.
+It is replaced, and synced, before a start serves anything. If it is damaged, subscribers of earlier starts get a
+snapshot; nothing else is lost.
 """
 
 from __future__ import annotations

@@ -176,10 +176,11 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
         wanted = [source, *further]
         numbers = tuple(_number(table, name, known) for name in wanted)
         types = [table.schema.field(number).type for number in numbers]
-        if function in DISTINCT and function != "distinct":
-            check_key_type(types[0], source)
         try:
             found.append(AggregatedColumn(result, make_accumulator(types), numbers))
+        except UnsupportedTypeError:
+            check_key_type(types[0], source)  # names the column
+            raise
         except TypeError:
             told = " and ".join(f"{name!r} of type {kind}" for name, kind in zip(wanted, types, strict=True))
             needed = "values that have an order" if function in RANKED or function in DISTINCT else "numbers"

@@ -34,6 +34,7 @@ from barrage_server.operations.rows import (
     slice_bounds,
     tail_pct_bounds,
 )
+from barrage_server.plan.copies import MOST_ROWS
 from barrage_server.rowset import RowSet
 from barrage_server.wire.schema import java_type
 
@@ -51,8 +52,6 @@ __all__ = [
     "tail_pct",
 ]
 
-MOST_ROWS: Final = 1 << 31
-"""Rows of an empty table: the columns that are computed for them take memory."""
 _FARTHEST: Final = (1 << 63) - 1
 _MOST_SHOWN: Final = 20
 

@@ -83,17 +83,17 @@ class HeadBy(Operator):
         update = change.update
         departure = self._members.leave(change)
         moves = self._members.arrive(version, update.added, departure) or _NOTHING
-        own = self._all(update, moves) if self._most >= _ALL else self._some(update, moves, departure)
+        own = self._follow_all(update, moves) if self._most >= _ALL else self._follow_some(update, moves, departure)
         self._pack(version)
         return self._outcome(version, own)
 
-    def _all(self, update: TableUpdate, moves: Moves) -> TableUpdate:
+    def _follow_all(self, update: TableUpdate, moves: Moves) -> TableUpdate:
         """The update of a result that has all rows."""
         self._rows = self._order.rows
         return TableUpdate(moves.added, moves.removed, moves.shifted, self._modified(update, self._rows - moves.added))
 
-    def _some(self, update: TableUpdate, moves: Moves, departure: Departure) -> TableUpdate:
-        """Choose rows of the groups again that have lost or got rows."""
+    def _follow_some(self, update: TableUpdate, moves: Moves, departure: Departure) -> TableUpdate:
+        """Choose rows again in the groups that have lost or got rows."""
         before = self._rows
         came = self._members.groups_of((update.added | departure.rekeyed).keys())
         touched = np.unique(np.concatenate((departure.groups, departure.former, came)))
@@ -101,16 +101,16 @@ class HeadBy(Operator):
         stayed = before - moves.removed
         moved = moves.shifted.apply(stayed) if moves.shifted.size else stayed
         first, end = self._bounds(touched)
-        theirs, chosen = moved & self._spans(first, end), self._chosen(first, end)
-        left, come = theirs - chosen, chosen - theirs
+        present, chosen = moved & self._spans(first, end), self._chosen(first, end)
+        lost, added = present - chosen, chosen - present
         removed = before & moves.removed
-        if left:
-            moved = moved - left
-            former = moves.shifted.unapply(left) if moves.shifted.size else left
+        if lost:
+            moved = moved - lost
+            former = moves.shifted.unapply(lost) if moves.shifted.size else lost
             stayed, removed = stayed - former, removed | former
-        self._rows = moved | come
+        self._rows = moved | added
         shifted = moves.shifted.clip(stayed) if moves.shifted.size else moves.shifted
-        return TableUpdate(come, removed, shifted, self._modified(update, moved))
+        return TableUpdate(added, removed, shifted, self._modified(update, moved))
 
     def _bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The positions at which groups with rows begin and end."""
@@ -139,7 +139,7 @@ class HeadBy(Operator):
         return RowSet.from_ranges(keys[::2], keys[1::2])
 
     def _modified(self, update: TableUpdate, stayed: RowSet) -> tuple[RowSet, ...]:
-        """The modified rows of each column; many columns have the same."""
+        """The modified rows of each column, computed once for each row set."""
         found: dict[int, RowSet] = {}
         for rows in update.modified:
             if id(rows) not in found:

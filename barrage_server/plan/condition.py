@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from barrage_server.arguments import shown
+from barrage_server.arguments import is_writable, shown
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.fixed_limits import CONDITION_DEPTH, CONDITION_PARTS
 
@@ -36,9 +36,6 @@ __all__ = [
     "Search",
     "check_condition",
 ]
-
-
-_LARGE: Final = 10**4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +182,14 @@ Condition: TypeAlias = Compare | OneOf | IsNull | IsNan | Matches | Contains | S
 
 
 def _check_tuple(part: Condition, given: object, what: str) -> None:
-    if not isinstance(given, tuple | list):  # an iterator would be empty when it is read again
+    if not isinstance(given, tuple | list):  # an iterator can be read only once
         raise InvalidRequestError(f"{type(part).__name__} takes a tuple of {what}, not {shown(given)}.")
 
 
 def _check_values(part: Condition, values: Iterable[object]) -> None:
-    """Refuse values with many parts: conditions are compared by their text."""
+    """Check that operands have no parts, so that ``repr`` of a condition is short."""
     for value in values:
-        if isinstance(value, int) and abs(value) >= _LARGE:
+        if isinstance(value, int) and not is_writable(value):
             raise InvalidRequestError("An integer of a condition has at most 4,000 digits.")
         name = value.name if isinstance(value, Column) else ""
         if isinstance(value, (*_CONDITIONS, tuple, list, dict, set, frozenset)) or not isinstance(name, str):

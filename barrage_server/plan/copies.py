@@ -8,10 +8,10 @@ from typing import Any, Final
 from barrage_server.arguments import integer
 from barrage_server.plan.operation import Operation, PairOperation
 
-__all__ = ["BlinkToAppendOnly", "Ring", "SnapshotWhen", "ring_capacity"]
+__all__ = ["MOST_ROWS", "BlinkToAppendOnly", "Ring", "SnapshotWhen", "ring_capacity"]
 
-_MOST_ROWS: Final = 1 << 31
-"""Rows that a ring of another table may keep, as many as an empty table may have."""
+MOST_ROWS: Final = 1 << 31
+"""Rows that an empty table may have, and a ring of another table may keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +68,4 @@ def ring_capacity(value: Any) -> int:
         InvalidRequestError: it is not.
 
     """
-    return integer(value, "capacity", least=1, most=_MOST_ROWS)
+    return integer(value, "capacity", least=1, most=MOST_ROWS)

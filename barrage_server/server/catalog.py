@@ -34,7 +34,7 @@ from barrage_server.publish.notes import TableDropped, TableExchanged, TableMade
 from barrage_server.server.name_uses import NameUses
 from barrage_server.server.table_schema import has_at_most, own_schema
 from barrage_server.wire.table_spec import TableSpec
-from barrage_server.wire.tickets import begins_as_result, path_of_name
+from barrage_server.wire.tickets import RESULT_FORM, begins_as_result, path_of_name
 
 __all__ = ["Catalog", "never"]
 
@@ -116,8 +116,8 @@ class Catalog:
         """
         if begins_as_result(name):
             return UnknownTableError(
-                "There is no result under this ticket, and no table of that name: the ticket of a result is 'r/' and "
-                "32 characters, as barrage.operate has given it."
+                f"There is no result under this ticket, and no table of that name. The ticket of a result is "
+                f"{RESULT_FORM}."
             )
         close = difflib.get_close_matches(name[:100], sorted(islice(names, _MOST_COMPARED)), n=3)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see the names."

@@ -18,7 +18,14 @@ from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.translate import safe_error
-from barrage_server.wire.tickets import PlanTicket, ResultTicket, begins_as_result, name_of_ticket, parse_computed
+from barrage_server.wire.tickets import (
+    RESULT_FORM,
+    PlanTicket,
+    ResultTicket,
+    begins_as_result,
+    name_of_ticket,
+    parse_computed,
+)
 
 __all__ = ["compute", "compute_from", "computed_table", "table_of_ticket"]
 
@@ -145,8 +152,8 @@ def _named_by(server_state: ServerState, principal: Principal, ticket: str) -> T
         if name != ticket or begins_as_result(name):
             raise
         raise UnknownTableError(
-            f"There is no result under this ticket: those of results are 'r/' and 32 characters, as barrage.operate "
-            f"has given them. As the name of a table: {error}"
+            f"There is no result under this ticket. The ticket of a result is {RESULT_FORM}. As the name of a table: "
+            f"{error}"
         ) from None
 
 

@@ -18,6 +18,7 @@ from barrage_server.errors import InvalidRequestError
 
 __all__ = [
     "DPHN",
+    "RESULT_FORM",
     "ApplicationTicket",
     "ExportTicket",
     "PlanTicket",
@@ -44,6 +45,8 @@ _EXPORT: Final = struct.Struct("<ci")
 _APPLICATION_PREFIX: Final = b"a/"
 _RESULT_PREFIX: Final = "r/"
 _RESULT: Final = re.compile(rb"r/[A-Za-z0-9_-]{32}")
+RESULT_FORM: Final = "'r/' and 32 characters, as barrage.operate has given it"
+"""The form of the ticket of a result, as part of a sentence."""
 _PLAN: Final = b"{"
 MAX_NAME_BYTES: Final = 4096
 

@@ -30,13 +30,15 @@ def shared(levels: int) -> Any:
 
 
 TREE = shared(60)
+FIVE: Any = 5
+ITERATOR: Any = iter([IsNull(Column("s"))])
 WRONG = [
-    All(IsNull(Column(name)) for name in ["s"]),  # type: ignore[arg-type]
-    AnyOf(iter([IsNull(Column("s"))])),  # type: ignore[arg-type]
-    All(5),  # type: ignore[arg-type]
-    OneOf(Column("k"), 5),  # type: ignore[arg-type]
-    OneOf(Column("k"), (one for one in [1])),  # type: ignore[arg-type]
-    Search("a", 5),  # type: ignore[arg-type]
+    All(ITERATOR),
+    AnyOf(ITERATOR),
+    All(FIVE),
+    OneOf(Column("k"), FIVE),
+    OneOf(Column("k"), ITERATOR),
+    Search("a", FIVE),
     Compare(Comparison.LESS, Column("k"), 10**5000),
     Compare(Comparison.LESS, Column("k"), -(10**5000)),
     IsNull(TREE),

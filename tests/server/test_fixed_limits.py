@@ -17,16 +17,22 @@ from barrage_server.flight.errors import from_flight
 from barrage_server.plan.condition import All, Column, Condition, Contains, IsNull, Not, OneOf
 from tests.server.test_actions import act
 
-IS_NULL = IsNull(Column("x"))
+IS_NULL: Condition = IsNull(Column("x"))
 
 
 def nested(levels: int) -> Condition:
-    return reduce(lambda inner, _: Not(inner), range(levels - 1), IS_NULL)  # type: ignore[arg-type,return-value]
+    tree = IS_NULL
+    for _ in range(levels - 1):
+        tree = Not(tree)
+    return tree
 
 
 def twice(levels: int) -> Condition:
     """A tree that shares its parts, which has 2 to the power of the levels of them."""
-    return reduce(lambda inner, _: All((inner, inner)), range(levels), IS_NULL)  # type: ignore[arg-type,return-value]
+    tree = IS_NULL
+    for _ in range(levels):
+        tree = All((tree, tree))
+    return tree
 
 
 def negative(levels: int) -> Any:

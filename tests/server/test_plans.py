@@ -258,7 +258,11 @@ class TestRelease:
             (UNKNOWN, "There is no result under this ticket: it was released, nothing has asked for it", "no table"),
             ("r/abcdef", "There is no result under this ticket, and no table of that name", "abcdef"),
             (UNKNOWN + "x", "There is no result under this ticket, and no table of that name", "xxx"),
-            ("quote", "There is no result under this ticket: .* There is no table 'quote'.* mean 'quotes'", "released"),
+            (
+                "quote",
+                "There is no result under this ticket\. .* There is no table 'quote'.* mean 'quotes'",
+                "released",
+            ),
             ("s/quote", "There is no table 'quote' on this server. Did you mean 'quotes'", "ticket"),
         ],
     )

@@ -237,15 +237,14 @@ def test_what_a_row_is_refused_for_names_its_group(
 ) -> None:
     """By all values of its key; rows without a value are not counted for the place."""
     schema = {"g": "string", "n": "int32", "t": "int64", "x": "float64"}
-    if is_keyed:
-        table: Table = KeyedTable(UpdateGraph(), "t", {"k": "int64", **schema}, "k")
-    else:
-        table = AppendTable(UpdateGraph(), "t", {"k": "int64", **schema})
+    columns = {"k": "int64", **schema}
+    table: KeyedTable | AppendTable
+    table = KeyedTable(UpdateGraph(), "t", columns, "k") if is_keyed else AppendTable(UpdateGraph(), "t", columns)
 
     def add(rows: Sequence[tuple[Any, ...]], first: int) -> None:
         keys = range(first, first + len(rows))
-        columns = {"k": list(keys)} | {name: [each[number] for each in rows] for number, name in enumerate(schema)}
-        table.upsert(columns) if isinstance(table, KeyedTable) else table.append(columns)  # type: ignore[attr-defined]
+        values = {"k": list(keys)} | {name: [each[number] for each in rows] for number, name in enumerate(schema)}
+        table.upsert(values) if isinstance(table, KeyedTable) else table.append(values)
 
     add(IN_ORDER, 0)
     text = rf"{told} with the key 'a', 2\."

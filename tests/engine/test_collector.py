@@ -1,4 +1,4 @@
-"""Within a cycle Python does not search for garbage, and afterwards it does as before."""
+"""The garbage collector is disabled within a cycle, and enabled again after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 
 from barrage_server.engine import KeyedTable, Table, UpdateGraph
-from barrage_server.engine.garbage import without_search
+from barrage_server.engine.collector import without_collection
 
 TABLES = 1000
 CYCLES = 12
@@ -21,10 +21,10 @@ CYCLES = 12
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    was_on = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.enable()
     yield
-    if not was_on:
+    if not was_enabled:
         gc.disable()
 
 
@@ -38,13 +38,13 @@ def many() -> tuple[KeyedTable, list[Table]]:
     return table, derived
 
 
-def test_cycles_of_many_tables_hardly_search() -> None:
+def test_cycles_of_many_tables_start_few_collections() -> None:
     table, derived = many()
-    searches: list[int] = []
+    collections: list[int] = []
 
     def noted(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
-            searches.append(info["generation"])
+            collections.append(info["generation"])
 
     gc.collect()
     gc.callbacks.append(noted)
@@ -53,13 +53,13 @@ def test_cycles_of_many_tables_hardly_search() -> None:
             table.upsert({"id": [1], "x": [float(value)]})
     finally:
         gc.callbacks.remove(noted)
-    assert len(searches) < CYCLES, searches  # once or twice: after a search the counts begin anew
+    assert len(collections) < CYCLES, collections  # one or two: the counts of the collector begin anew after gc.collect
     assert gc.isenabled()
     assert len(derived) == TABLES
 
 
 def test_a_cycle_leaves_as_many_objects_as_there_were() -> None:
-    """Otherwise there is a search for each 700 more, and each time it finds nothing."""
+    """Otherwise each 700 more start a collection."""
     table, derived = many()
     gc.disable()
     counts = []
@@ -70,21 +70,21 @@ def test_a_cycle_leaves_as_many_objects_as_there_were() -> None:
     assert len(derived) == TABLES
 
 
-def test_a_program_that_searches_by_itself_is_left_alone() -> None:
+def test_a_collector_that_the_program_has_disabled_stays_disabled() -> None:
     gc.disable()
-    assert not without_search(gc.isenabled)
+    assert not without_collection(gc.isenabled)
     assert not gc.isenabled()
 
 
-def test_the_search_is_off_within_and_on_after_an_error() -> None:
-    assert not without_search(gc.isenabled)
+def test_it_is_disabled_within_and_enabled_after_an_error() -> None:
+    assert not without_collection(gc.isenabled)
     with pytest.raises(ZeroDivisionError):
-        without_search(lambda: 1 / 0)
+        without_collection(lambda: 1 / 0)
     assert gc.isenabled()
 
 
-def test_it_is_on_once_the_first_of_several_threads_ends() -> None:
-    """Else it might never be on where graphs have cycles all the time."""
+def test_the_first_of_several_threads_to_return_enables_it() -> None:
+    """Concurrent cycles of several graphs would keep it disabled for ever."""
     inside, leave = threading.Event(), threading.Event()
 
     def stay() -> None:
@@ -95,29 +95,29 @@ def test_it_is_on_once_the_first_of_several_threads_ends() -> None:
         other.start()
         assert inside.wait(30)
 
-    other = threading.Thread(target=without_search, args=(stay,))
-    without_search(begin_another)
+    other = threading.Thread(target=without_collection, args=(stay,))
+    without_collection(begin_another)
     assert gc.isenabled()
     leave.set()
     other.join(30)
     assert gc.isenabled()
 
 
-def test_an_interrupt_of_the_program_leaves_it_on() -> None:
-    """Wherever Python may raise it: behind each call that is made."""
+def test_a_keyboard_interrupt_leaves_it_enabled() -> None:
+    """Python may raise it after each call."""
     raised = 0
     for place in count(1):
         places = iter(range(1, place + 1))
 
         def profile(frame: FrameType, event: str, _argument: object) -> None:
             near = (frame.f_code, frame.f_back and frame.f_back.f_code)
-            if event in ("return", "c_return") and without_search.__code__ in near and next(places, place) == place:  # noqa: B023
+            if event in ("return", "c_return") and without_collection.__code__ in near and next(places, place) == place:  # noqa: B023
                 sys.setprofile(None)
                 raise KeyboardInterrupt
 
         sys.setprofile(profile)
         try:
-            without_search(list)
+            without_collection(list)
         except KeyboardInterrupt:
             raised += 1
         else:
@@ -128,12 +128,12 @@ def test_an_interrupt_of_the_program_leaves_it_on() -> None:
     assert raised > 5
 
 
-def test_a_child_of_a_process_within_a_cycle_searches() -> None:
+def test_it_is_enabled_in_a_process_that_is_forked_within_a_cycle() -> None:
     def fork() -> int:
         child = os.fork()
         if child == 0:
             os._exit(0 if gc.isenabled() else 1)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    assert without_search(fork) == 0
+    assert without_collection(fork) == 0
     assert gc.isenabled()
