@@ -281,6 +281,15 @@ class OrderIndex:
         sought = self._places(len(others), lambda items, rows: before(others[items], rows), rest, codes)
         return Places.joined(known, found, others, sought)
 
+    def _positions_for(self, look_ups: int) -> Positions | None:
+        """The positions of rows; ``None`` if the row set is faster."""
+        found = self._positions
+        if not Positions.are_worth(look_ups, len(self._masks), known=found is not None):
+            return None
+        if found is None:
+            found = self._positions = Positions(self._blocks, self._masks)
+        return found
+
     # Making room.
 
     def _take_in(
@@ -417,15 +426,6 @@ class OrderIndex:
                 column.drop_after(self._blocks.last_slot)
 
     # Cells.
-
-    def _positions_for(self, look_ups: int) -> Positions | None:
-        """The positions of rows; ``None`` if the row set is faster."""
-        found = self._positions
-        if not Positions.are_worth(look_ups, len(self._masks), known=found is not None):
-            return None
-        if found is None:
-            found = self._positions = Positions(self._blocks, self._masks)
-        return found
 
     @property
     def _undo(self) -> Undo | None:

@@ -260,7 +260,7 @@ class TestRelease:
             (UNKNOWN + "x", "There is no result under this ticket, and no table of that name", "xxx"),
             (
                 "quote",
-                "There is no result under this ticket\. .* There is no table 'quote'.* mean 'quotes'",
+                r"There is no result under this ticket\. .* There is no table 'quote'.* mean 'quotes'",
                 "released",
             ),
             ("s/quote", "There is no table 'quote' on this server. Did you mean 'quotes'", "ticket"),
