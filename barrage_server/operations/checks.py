@@ -97,7 +97,7 @@ def check_column_names(names: Iterable[str]) -> None:
 
 
 def new_name(value: Any, what: str) -> str:
-    """Check the name of a new column that is of no other column, and return it.
+    """Check the name of a new column that is computed from no column, and return it.
 
     Raises:
         InvalidRequestError: it is no string, or written as ``"n = x"``.
@@ -105,7 +105,7 @@ def new_name(value: Any, what: str) -> str:
     """
     name = text(value, what)
     if "=" in name:
-        raise InvalidRequestError(f"{what} is a name alone, not {shown(name)}: it is of no column.")
+        raise InvalidRequestError(f"{what} must be the name of the new column alone, not {shown(name)}.")
     return name
 
 

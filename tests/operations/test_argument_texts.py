@@ -64,7 +64,7 @@ def test_a_join_tells_both_schemas(join: Callable[[Any, Any], Any], table: Any) 
     ],
 )
 def test_a_count_is_of_no_column(compute: Callable[[Any], Any], table: Any) -> None:
-    with pytest.raises(bs.InvalidRequestError, match="is a name alone, not 'n = p'"):
+    with pytest.raises(bs.InvalidRequestError, match="must be the name of the new column alone, not 'n = p'"):
         compute(table)
 
 
