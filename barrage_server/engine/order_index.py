@@ -70,12 +70,13 @@ class OrderIndex:
 
     Attributes:
         store: one column: the key of the row in each slot.
+        follows: whether rows will change.
         size: the number of rows.
     """
 
     def __init__(self, *, versioned: bool = True, follows: bool = True, longest: int = LEAVES) -> None:
         self._versioned = versioned
-        self._follows = follows
+        self.follows = follows
         self._fences = Fences()
         self.store = ColumnStore(MAP_SCHEMA)
         self.size = 0
@@ -165,19 +166,19 @@ class OrderIndex:
         self._positions, self.size = None, rows.size
         if not rows:
             return
-        count, width = rows.size, FILLED if self._follows else SLOTS
+        count, width = rows.size, FILLED if self.follows else SLOTS
         leaves = -(-count // width)
         counts = np.full(leaves, width)
         if count % width:
             counts[-1] = count % width
         self._masks = packed(counts)
-        self._blocks = Blocks.of(leaves, self._blocks.longest if self._follows else leaves)
+        self._blocks = Blocks.of(leaves, self._blocks.longest if self.follows else leaves)
         begins = self._blocks.slots(np.arange(leaves))
-        if self._follows:
+        if self.follows:
             self._rows.set(RowSet.from_ranges(begins, begins + counts - 1))
         else:
             self._rows.set(RowSet.from_range(self._blocks.first_slot, self._blocks.first_slot + count - 1))
-        self._write_all(rows, order, (begins[:, None] + np.arange(width)).ravel()[:count] if self._follows else None)
+        self._write_all(rows, order, (begins[:, None] + np.arange(width)).ravel()[:count] if self.follows else None)
         self._is_new = False
 
     def shift(self, before: Int64Array, after: Int64Array) -> None:

@@ -116,29 +116,23 @@ class Where(Operator):
         update, version = change.update, change.after
         rows, nothing = self.rows, RowSet.empty()
         removed = rows & update.removed if update.removed else nothing
-        if removed:
-            rows = rows ^ removed
-        stayed = came = nothing  # of those touched
+        added = self.chosen(version, update.added) if update.added else nothing
+        stayed = came = left = nothing  # of those touched
         if touched:
             keys = touched.keys()
             were_in, are_in = self.changed_flags(change, touched)
-            differ = keys[are_in != were_in]
-            if len(differ):
-                rows = rows.toggled(differ)
+            if (are_in != were_in).any():
                 came = RowSet.from_sorted_keys(keys[are_in > were_in])
                 left = RowSet.from_sorted_keys(keys[are_in < were_in])
-                removed = removed | left if removed else left
             stayed = RowSet.from_sorted_keys(keys[are_in & were_in])
+        removed, added = removed | left, added | came
+        self.rows = rows = rows.exchanged(removed, added)
         modified = tuple(
             [
                 changed if not changed else stayed if changed is touched else (changed & rows) - came
                 for changed in update.modified
             ]
         )
-        added = self.chosen(version, update.added) if update.added else nothing
-        self.rows = rows | added if added else rows
-        if came:
-            added = added | came if added else came
         return Outcome(self.rows, version.views, TableUpdate(added, removed, update.shifted, modified))
 
     def touched(self, update: TableUpdate) -> RowSet:

@@ -173,11 +173,11 @@ class RowsOfGroup(Operator):
         if group not in divided.groups:
             return self._rows, TableUpdate.empty(len(self.schema))
         gone, gained, shifts = divided.gone(group), divided.gained(group), divided.shifted
-        rows = self._rows - gone if gone else self._rows
-        if shifts.size:
-            shifts = shifts.clip(rows)
-            rows = shifts.apply(rows) if shifts.size else rows
-        return rows | gained if gained else rows, TableUpdate(gained, gone, shifts, divided.modified(group))
+        if not shifts.size:
+            return self._rows.exchanged(gone, gained), TableUpdate(gained, gone, shifts, divided.modified(group))
+        rows = self._rows - gone
+        shifts = shifts.clip(rows)
+        return shifts.apply(rows) | gained, TableUpdate(gained, gone, shifts, divided.modified(group))
 
     def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:
         views: Sequence[ColumnView] = version.views[:-1]

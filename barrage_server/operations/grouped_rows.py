@@ -192,8 +192,7 @@ class GroupedRows:
         moves = self._order.change(gone, keys, was[order], before, codes, behind)
         unknown = self.last.note(own, keys, self.counts.array)
         if len(unknown) and not len(gone):  # else they may be forgotten again and again
-            keys = self.keys_at(self.bounds(unknown)[1] - 1)
-            self.last.learn(self.codes_of(keys), keys)
+            self.bounds(unknown)
         return moves
 
     def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
@@ -232,11 +231,28 @@ class GroupedRows:
         return RowSet.from_keys(self.order.keys_at(self.order.rows_within(first[some], end[some]).keys()))
 
     def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The positions in the order at which groups begin and end."""
-        assert self.order is not None
+        """The positions in the order at which groups begin and end.
+
+        Only groups whose last row is not known are searched for, and then it is known.
+        """
+        order = self.order  # which waiting rows enter now
+        assert order is not None
+        counts = self.counts.array[groups]
+        if self.last is None or not order.follows:
+            first = self._begins(order, groups)
+            return first, first + counts
+        last, end = self.last.keys_of(groups), np.zeros(len(groups), np.int64)
+        known, others = np.flatnonzero(last >= 0), np.flatnonzero(last < 0)
+        end[known] = order.positions_of(order.slots_of(last[known])) + 1
+        if len(others):
+            end[others] = self._begins(order, groups[others]) + counts[others]
+            keys = self.keys_at(end[others[counts[others] > 0]] - 1)
+            self.last.learn(self.codes_of(keys), keys)
+        return end - counts, end
+
+    def _begins(self, order: OrderIndex, groups: Int64Array) -> Int64Array:
         codes = OrderCodes((groups,), self.codes_of)
-        first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others), codes)
-        return first, first + self.counts.array[groups]
+        return order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others), codes)
 
     def keys_at(self, places: Int64Array) -> Int64Array:
         """The row keys of the rows at positions of the order."""

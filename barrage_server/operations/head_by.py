@@ -90,7 +90,7 @@ class HeadBy(Operator):
     def _follow_all(self, update: TableUpdate, moves: Moves) -> TableUpdate:
         """The update of a result that has all rows."""
         self._rows = self._order.rows
-        return TableUpdate(moves.added, moves.removed, moves.shifted, self._modified(update, self._rows - moves.added))
+        return TableUpdate(moves.added, moves.removed, moves.shifted, self._modified(update, moves.added))
 
     def _follow_some(self, update: TableUpdate, moves: Moves, departure: Departure) -> TableUpdate:
         """Choose rows again in the groups that have lost or got rows."""
@@ -98,19 +98,20 @@ class HeadBy(Operator):
         came = self._members.groups_of((update.added | departure.rekeyed).keys())
         touched = np.unique(np.concatenate((departure.groups, departure.former, came)))
         touched = touched[self._members.counts.array[touched] > 0]
-        stayed = before - moves.removed
-        moved = moves.shifted.apply(stayed) if moves.shifted.size else stayed
+        removed = before & moves.removed
+        stayed = before - removed
+        shifts = moves.shifted.clip(stayed)
+        moved = shifts.apply(stayed)
         first, end = self._bounds(touched)
         present, chosen = moved & self._spans(first, end), self._chosen(first, end)
         lost, added = present - chosen, chosen - present
-        removed = before & moves.removed
-        if lost:
-            moved = moved - lost
-            former = moves.shifted.unapply(lost) if moves.shifted.size else lost
-            stayed, removed = stayed - former, removed | former
-        self._rows = moved | added
-        shifted = moves.shifted.clip(stayed) if moves.shifted.size else moves.shifted
-        return TableUpdate(added, removed, shifted, self._modified(update, moved))
+        if lost and shifts:
+            former = shifts.unapply(lost)
+            removed, shifts = removed | former, shifts.clip(stayed - former)
+        elif lost:
+            removed = removed | lost
+        self._rows = moved ^ (lost ^ added)
+        return TableUpdate(added, removed, shifts, self._modified(update, added))
 
     def _bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The positions at which groups with rows begin and end."""
@@ -138,13 +139,13 @@ class HeadBy(Operator):
         keys = self._order.slots_at(np.stack((first, end - 1), axis=1).ravel())
         return RowSet.from_ranges(keys[::2], keys[1::2])
 
-    def _modified(self, update: TableUpdate, stayed: RowSet) -> tuple[RowSet, ...]:
-        """The modified rows of each column, computed once for each row set."""
-        found: dict[int, RowSet] = {}
+    def _modified(self, update: TableUpdate, added: RowSet) -> tuple[RowSet, ...]:
+        """The modified rows of the result without those ``added``, for each column."""
+        found: dict[int, RowSet] = {}  # most often columns share their row set
         for rows in update.modified:
             if id(rows) not in found:
                 slots = RowSet.from_keys(self._order.slots_of(rows.keys())) if rows else rows
-                found[id(rows)] = slots & stayed
+                found[id(rows)] = (slots & self._rows) - added
         return tuple(found[id(update.modified[number])] for number in self._columns)
 
     def _pack(self, version: TableVersion) -> None:

@@ -39,6 +39,12 @@ class LastRows:
         recent = 0 if self._recent is None else sum(part.nbytes for part in (*self._recent[0], self._recent[1]))
         return self._keys.nbytes + self._codes.nbytes + recent
 
+    def keys_of(self, groups: Int64Array) -> Int64Array:
+        """The key of each group's last row; -1 if it is not known."""
+        self._reserve(groups)
+        found: Int64Array = self._keys.array[groups] - 1
+        return found
+
     def behind(self, codes: Codes, *, or_equal: bool) -> tuple[Int64Array, Int64Array]:
         """The keys of the rows before and behind given things, where known.
 
@@ -79,8 +85,7 @@ class LastRows:
 
         """
         groups = codes[0]
-        self._reserve(groups)
-        last: Int64Array = self._keys.array[groups] - 1
+        last = self.keys_of(groups)
         is_before = np.full(len(groups), or_equal) if keys is None else last < keys
         if len(codes) > 1:
             mine, theirs = codes[1], self._codes.array[groups]

@@ -256,7 +256,10 @@ class MergedRows(Operator):
             for column, number in zip(columns, part.order, strict=True):
                 column[place] = version.views[number]
         update = merging.update()
-        self._rows = update.apply_to(self._rows)
+        if update.shifted.size:
+            self._rows = update.apply_to(self._rows)
+        else:
+            self._rows = self._rows.exchanged(update.removed, update.added)
         self._views = [view.replaced(column) for view, column in zip(self._views, columns, strict=True)]
         return Outcome(self._rows, self._views, update)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from barrage_server.rowset import _key_lists, _ranges
+from barrage_server.rowset import _key_lists, _patched, _ranges
 from barrage_server.rowset._key_storage import KeyStorage
 from barrage_server.rowset._part import BITS
 from barrage_server.rowset._ranges import Keys
@@ -61,11 +61,11 @@ def intersection(one: KeyStorage, two: KeyStorage) -> KeyStorage:
         return within(two, first, last)
     if are_few(one, two):
         return of_keys(_key_lists.intersection(one.keys(), two.keys()))
+    if min(one.size, two.size) <= FEW_KEYS and (one.is_segmented or two.is_segmented):
+        few, many = (one, two) if one.size < two.size else (two, one)
+        return of_keys(few.keys()[many.contains(few.keys())])
     segments = one.segments() or two.segments()
     if segments is not None:
-        if min(one.size, two.size) <= FEW_KEYS:
-            few, many = (one, two) if one.size < two.size else (two, one)
-            return of_keys(few.keys()[many.contains(few.keys())])
         return of_segments(_segments_beside(one, segments) & _segments_beside(two, segments))
     return of_ranges(*_ranges.intersection(one.ranges(), two.ranges()))
 
@@ -118,6 +118,14 @@ def symmetric_difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
     return of_ranges(*_ranges.symmetric_difference(one.ranges(), two.ranges()))
 
 
+def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeyStorage:
+    """Return other keys: without ``removed``, which are there, and with ``added``, which are not."""
+    found = _patched.exchanged(one, removed, added)
+    if found is not None:
+        return found
+    return symmetric_difference(one, symmetric_difference(removed, added))
+
+
 def toggled(one: KeyStorage, keys: Keys) -> KeyStorage:
     """Return the keys in one of ``one`` and ``keys``, which are strictly increasing."""
     if not keys.size:
@@ -131,9 +139,10 @@ def are_disjoint(one: KeyStorage, two: KeyStorage) -> bool:
     """Whether no key is in both."""
     if max(one.first, two.first) > min(one.last, two.last):
         return True
-    segments = one.segments() or two.segments()
-    if segments is not None and min(one.size, two.size) > FEW_KEYS:
-        return _segments_beside(one, segments).is_disjoint(_segments_beside(two, segments))
+    if min(one.size, two.size) > FEW_KEYS:
+        segments = one.segments() or two.segments()
+        if segments is not None:
+            return _segments_beside(one, segments).is_disjoint(_segments_beside(two, segments))
     return not intersection(one, two).size
 
 
@@ -145,10 +154,10 @@ def is_superset(one: KeyStorage, two: KeyStorage) -> bool:
         return False
     if one.is_contiguous:
         return True
+    if two.size <= FEW_KEYS and (one.is_segmented or two.is_segmented):
+        return bool(one.contains(two.keys()).all())
     segments = one.segments() or two.segments()
     if segments is not None:
-        if two.size <= FEW_KEYS:
-            return bool(one.contains(two.keys()).all())
         first, second = _segments_beside(one, segments), _segments_beside(two, segments)
         return second.size == two.size and first.is_superset(second)
     starts, ends = one.ranges()

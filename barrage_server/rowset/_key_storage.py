@@ -39,6 +39,11 @@ class KeyStorage(ABC):
         return self.last - self.first + 1 == self.size
 
     @property
+    def is_segmented(self) -> bool:
+        """Whether set operations should use segments."""
+        return self.segments() is not None
+
+    @property
     def is_scattered(self) -> bool:
         """Whether most ranges have one key, so that a list of keys costs less."""
         return self.size <= SCATTERED * self.range_count()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from operator import xor
 from typing import Any, Final
 
 import numpy as np
@@ -180,10 +181,22 @@ class Segments:
             return other | self
         mine, theirs = self._common(other)
         parts, counts = self._replaced(mine, map(_part.union, self.parts[mine], other.parts[theirs]))
-        if theirs.size == other.numbers.size:
+        return self._with_new(parts, counts, other, theirs)
+
+    def _with_new(self, parts: Parts, counts: Keys, other: Segments, common: Keys) -> Segments:
+        """Return the segments of this set with other parts, and those of ``other`` that this set lacks.
+
+        Args:
+            parts: the parts of this set's segments.
+            counts: their sizes.
+            other: another set.
+            common: the places there of the segments that both have.
+
+        """
+        if common.size == other.numbers.size:
             return Segments(self.numbers, parts, counts)
         new = np.ones(other.numbers.size, np.bool_)
-        new[theirs] = False
+        new[common] = False
         at = self.numbers.searchsorted(other.numbers[new])
         return Segments(
             np.insert(self.numbers, at, other.numbers[new]),
@@ -202,7 +215,11 @@ class Segments:
         )
 
     def __xor__(self, other: Segments) -> Segments:
-        return (self - other) | (other - self)
+        if self.numbers.size < other.numbers.size:
+            return other ^ self
+        mine, theirs = self._common(other)
+        parts, counts = self._replaced(mine, map(xor, self.parts[mine], other.parts[theirs]))
+        return self._with_new(parts, counts, other, theirs)
 
     def toggled(self, keys: Keys) -> Segments:
         """Return the symmetric difference with a few strictly increasing keys."""
@@ -210,26 +227,22 @@ class Segments:
         if self.numbers.size == 1 and lows[0] >> BITS == number == lows[-1] >> BITS:
             return self._toggled_one(lows if not number else [low & LAST for low in lows])
         numbers = keys >> BITS
-        edges = [0, keys.size] if numbers[0] == numbers[-1] else _edges(numbers).tolist()
+        edges = np.zeros(1, np.int64) if numbers[0] == numbers[-1] else _edges(numbers)[:-1]
+        numbers = numbers[edges]
+        places = self.numbers.searchsorted(numbers)
+        if places[-1] == self.numbers.size or (self.numbers[places] != numbers).any():  # a segment comes
+            return self ^ Segments.from_keys(keys)
         lows = (keys & LAST).tolist()
-        parts, offsets = self.parts.copy(), self.offsets.copy()
-        for begin, stop in pairwise(edges):
-            place = self._place(int(numbers[begin]))
-            if place is None or not (part := parts[place] ^ BitMap(lows[begin:stop])):  # a segment comes or goes
-                return self ^ Segments.from_keys(keys)
-            offsets[place + 1 :] += len(part) - len(parts[place])
-            parts[place] = part
-        return self._with_parts(parts, offsets)
+        pairs = pairwise([*edges.tolist(), keys.size])
+        toggles = [BitMap(lows[begin:stop]) for begin, stop in pairs]
+        return Segments(self.numbers, *self._replaced(places, map(xor, self.parts[places], toggles)))
 
     def _toggled_one(self, lows: list[int]) -> Segments:
         """Return the symmetric difference of one segment with a few keys of it."""
         parts = np.empty(1, np.object_)
         parts[0] = part = self.parts[0] ^ BitMap(lows)
-        return self._with_parts(parts, np.array((0, len(part)), np.int64))
-
-    def _with_parts(self, parts: Parts, offsets: Keys) -> Segments:
         made = Segments.__new__(Segments)
-        made.numbers, made.parts, made.offsets = self.numbers, parts, offsets
+        made.numbers, made.parts, made.offsets = self.numbers, parts, np.array((0, len(part)), np.int64)
         return made
 
     def _place(self, number: int) -> int | None:

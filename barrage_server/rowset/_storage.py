@@ -249,6 +249,10 @@ class KeyList(KeyStorage):
             self._settled = settled
         return settled
 
+    @property
+    def is_segmented(self) -> bool:
+        return self.segments() is not None if self._settled is not None else self._settles_dense()
+
     def _settles_dense(self) -> bool:
         """Whether set operations use segments."""
         if self._is_dense is None:

@@ -245,18 +245,16 @@ class RowSetShiftData:
 
     def _apply_beside(self, rows: RowSet) -> RowSet:
         """Shift what many shifts move, beside the rows that rest, which are not listed."""
-        sources = self.sources()
-        moved, resting = rows & sources, rows - sources
+        moved = rows & self.sources()
         if not moved.size:
             return rows
         starts, ends, _, shift = _ranges.overlaps(moved.ranges(), (self._starts, self._ends))
         first, last = starts + self._deltas[shift], ends + self._deltas[shift]
         low, high = np.minimum(starts, first), np.maximum(ends, last)
-        ranks = resting.rank(np.stack((low, high), axis=1).ravel())
-        passed = ranks[1::2] + resting.contains(high) - ranks[::2]
+        passed = _count_within(rows, low, high) - _count_within(moved, low, high)
         if (first[1:] <= last[:-1]).any() or passed.any():
             raise RowSetError("these shifts would put two rows on one key, or change their order")
-        return resting | RowSet._of_ranges(*_ranges.join_adjacent(first, last))
+        return rows ^ (moved ^ RowSet._of_ranges(*_ranges.join_adjacent(first, last)))
 
     def _cut(self, rows: RowSet) -> tuple[Keys, Keys, Keys]:
         """Cut the ranges of rows where shifts begin and end, and add their deltas."""
@@ -316,7 +314,23 @@ class RowSetShiftData:
         """
         if not self.size or not survivors.size:
             return RowSetShiftData.EMPTY
-        return RowSetShiftData._joined(*_clip(*self._pieces(), survivors))
+        return RowSetShiftData._joined(*self._clipped(survivors))
+
+    def _clipped(self, survivors: RowSet) -> tuple[Keys, Keys, Keys]:
+        """Return the survivors as ``(starts, ends, deltas)``: what each shift moves, and gaps by 0.
+
+        Pieces end at survivors, and those without survivors are left out.
+        """
+        first, end = survivors.rank(self._starts), _ranks_behind(survivors, self._ends)
+        kept = first < end
+        first, end, deltas = first[kept], end[kept], self._deltas[kept]
+        gaps = np.concatenate(([0], end)), np.concatenate((first, [survivors.size]))
+        some = gaps[0] < gaps[1]
+        order = np.argsort(first := np.concatenate((first, gaps[0][some])), kind="stable")
+        end = np.concatenate((end, gaps[1][some]))
+        deltas = np.concatenate((deltas, np.zeros(order.size - deltas.size, np.int64)))
+        keys = survivors.select(np.concatenate((first[order], end[order] - 1)))
+        return keys[: order.size], keys[order.size :], deltas[order]
 
     def then(self, other: RowSetShiftData, survivors: RowSet) -> RowSetShiftData:
         """Return one step of shifts that equals this one and then ``other``.
@@ -340,7 +354,7 @@ class RowSetShiftData:
             return RowSetShiftData.EMPTY
         # Clipped to survivors, all pieces stay in order and disjoint after the first shift. Unclipped gaps would
         # overlap the destinations beside them.
-        starts, ends, deltas = _clip(*self._pieces(), survivors)
+        starts, ends, deltas = self._clipped(survivors)
         second_starts, second_ends, second_deltas = other._pieces()
         middle = (starts + deltas, ends + deltas)
         if (middle[0][1:] <= middle[1][:-1]).any():
@@ -359,10 +373,21 @@ def _runs(keys: Keys, deltas: Keys) -> tuple[Keys, Keys, Keys]:
 
 def _clip(starts: Keys, ends: Keys, deltas: Keys, survivors: RowSet) -> tuple[Keys, Keys, Keys]:
     """Clip each piece to its first and last survivor; drop pieces without survivors."""
-    first = survivors.rank(starts)
-    last = survivors.rank(ends) + survivors.contains(ends) - 1
-    kept = first <= last
-    return survivors.select(first[kept]), survivors.select(last[kept]), deltas[kept]
+    first, end = survivors.rank(starts), _ranks_behind(survivors, ends)
+    kept = first < end
+    return survivors.select(first[kept]), survivors.select(end[kept] - 1), deltas[kept]
+
+
+def _ranks_behind(rows: RowSet, keys: Keys) -> Keys:
+    """Return for each key how many keys of ``rows`` are not above it."""
+    ranks = rows.rank(np.minimum(keys, MAX_KEY - 1) + 1)
+    ranks[keys == MAX_KEY] = rows.size
+    return ranks
+
+
+def _count_within(rows: RowSet, first: Keys, last: Keys) -> Keys:
+    """Return how many keys of ``rows`` are within each range first..last."""
+    return _ranks_behind(rows, last) - rows.rank(first)
 
 
 RowSetShiftData.EMPTY = RowSetShiftData()
