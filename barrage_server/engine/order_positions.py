@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from barrage_server.engine.order_blocks import Blocks
 from barrage_server.engine.order_leaves import BITS, SLOTS, Masks, counts_of, nth_slots, packed
@@ -16,6 +17,14 @@ MOST_SELECTED: Final = 1 << 14
 """Positions up to which :meth:`Positions.slots` is faster than ``RowSet.select``."""
 _PER_LOOK_UP: Final = 2000
 """Leaves that can be counted in the time of one look-up in a row set."""
+_RUN_BITS: Final = 4
+_RUN: Final = 1 << _RUN_BITS
+"""Leaves that are counted together. The sum of their rows must fit into 16 bits."""
+_COLUMNS: Final = np.arange(_RUN)
+_SINGLY: Final = 16
+"""Leaves per look-up up to which each leaf is counted."""
+_LOW_BYTES: Final = np.uint64(0x00FF00FF00FF00FF)
+_SUM_OF_FOUR: Final = np.uint64(0x0001000100010001)
 
 
 class Positions:
@@ -30,8 +39,9 @@ class Positions:
 
     def __init__(self, blocks: Blocks, masks: Masks) -> None:
         self._blocks, self._masks = blocks, masks
-        self._before = np.zeros(len(masks) + 1, np.int64)
-        np.cumsum(np.bitwise_count(masks), out=self._before[1:])
+        self._runs = np.zeros(-(-len(masks) // _RUN) + 1, np.int64)  # rows before each run of leaves
+        np.cumsum(_counts_of_runs(masks), out=self._runs[1:])
+        self._leaves: Int64Array | None = None  # rows before each leaf, for many look-ups
 
     @staticmethod
     def are_worth(look_ups: int, leaves: int, *, known: bool) -> bool:
@@ -46,8 +56,14 @@ class Positions:
 
     def of_places(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
         """The number of rows before places behind ``offsets`` rows of their leaf."""
-        found: Int64Array = self._before[leaves] + offsets
-        return found
+        before = self._before_leaves(len(leaves))
+        if before is not None:
+            found: Int64Array = before[leaves] + offsets
+            return found
+        runs = leaves >> _RUN_BITS
+        counts = self._counts_in(runs) * ((leaves & (_RUN - 1))[:, None] > _COLUMNS)
+        inside: Int64Array = counts.sum(axis=1, dtype=np.int64)
+        return self._runs[runs] + inside + offsets
 
     def of_slots(self, slots: Int64Array) -> Int64Array:
         """The positions of slots that hold rows."""
@@ -57,5 +73,39 @@ class Positions:
 
     def slots(self, positions: Int64Array) -> Int64Array:
         """The slots of the rows at ``positions``, in any order."""
-        leaves = self._before.searchsorted(positions, "right") - 1
-        return self._blocks.slots(leaves) + nth_slots(self._masks[leaves], positions - self._before[leaves])
+        before = self._before_leaves(len(positions))
+        if before is not None:
+            leaves = before.searchsorted(positions, "right") - 1
+            numbers = positions - before[leaves]
+        else:
+            runs = self._runs.searchsorted(positions, "right") - 1
+            counts = self._counts_in(runs)
+            numbers = positions - self._runs[runs]
+            ends = counts.cumsum(axis=1, dtype=np.int64)
+            inside = np.count_nonzero(ends <= numbers[:, None], axis=1)
+            items = np.arange(len(positions))
+            leaves = (runs << _RUN_BITS) + inside
+            numbers -= ends[items, inside] - counts[items, inside]
+        return self._blocks.slots(leaves) + nth_slots(self._masks[leaves], numbers)
+
+    def _before_leaves(self, look_ups: int) -> Int64Array | None:
+        """The rows before each leaf; ``None`` if that is not worth while."""
+        if self._leaves is None and len(self._masks) <= _SINGLY * look_ups:
+            self._leaves = np.zeros(len(self._masks) + 1, np.int64)
+            np.cumsum(np.bitwise_count(self._masks), out=self._leaves[1:])
+        return self._leaves
+
+    def _counts_in(self, runs: Int64Array) -> npt.NDArray[np.uint8]:
+        """The rows of each leaf of runs, a line for each run; those behind the last leaf mean nothing."""
+        leaves = (runs << _RUN_BITS)[:, None] + _COLUMNS
+        return np.bitwise_count(self._masks.take(leaves, mode="clip"))
+
+
+def _counts_of_runs(masks: Masks) -> Int64Array:
+    """The number of rows of each run of leaves, of which the last one may be shorter."""
+    whole = len(masks) & -_RUN
+    pairs = np.bitwise_count(np.ascontiguousarray(masks[:whole]).view(np.uint64))  # rows of two leaves each, in bytes
+    eight = pairs.view(np.uint64)
+    fours = (eight & _LOW_BYTES) + ((eight >> np.uint64(8)) & _LOW_BYTES)
+    counts = ((fours * _SUM_OF_FOUR) >> np.uint64(48)).astype(np.int64)
+    return np.append(counts, counts_of(masks[whole:]).sum()) if whole < len(masks) else counts

@@ -11,7 +11,7 @@ from barrage_server.rowset._ranges import Keys, Mask, RangeList
 from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import Segmented
 
-__all__ = ["Patched", "exchanged"]
+__all__ = ["Patch", "Patched", "exchanged", "patch_of"]
 
 _LEAST: Final = 1 << 17
 """The least keys of a set with changes aside: smaller sets are copied as fast."""
@@ -21,7 +21,7 @@ _MOST_AT_ONCE: Final = 1 << 11
 _KEYS_PER_CHANGE: Final = 1 << 6
 
 
-class _Patch(NamedTuple):
+class Patch(NamedTuple):
     """Keys that a set has, and its segments have not, or the other way round.
 
     Attributes:
@@ -33,17 +33,17 @@ class _Patch(NamedTuple):
     keys: Keys
     signs: Keys
 
-    def then(self, other: _Patch) -> _Patch:
+    def then(self, other: Patch) -> Patch:
         """Return this patch and then another one. A key of both returns to what it was."""
         keys = np.concatenate((self.keys, other.keys))
         order = np.argsort(keys, kind="stable")  # merges sorted runs in linear time
         keys, signs = keys[order], np.concatenate((self.signs, other.signs))[order]
         is_twice = keys[1:] == keys[:-1]
         if not is_twice.any():
-            return _Patch(keys, signs)
+            return Patch(keys, signs)
         is_single = np.append(True, ~is_twice)
         is_single[:-1] &= ~is_twice
-        return _Patch(keys[is_single], signs[is_single])
+        return Patch(keys[is_single], signs[is_single])
 
 
 class Patched(KeyStorage):
@@ -61,11 +61,11 @@ class Patched(KeyStorage):
 
     __slots__ = ("_parts",)
 
-    def __init__(self, base: Segmented, patch: _Patch, size: int) -> None:
+    def __init__(self, base: Segmented, patch: Patch, size: int) -> None:
         self.first, self.last, self.size = base.first, base.last, size
-        self._parts: tuple[Segmented, _Patch | None] = base, patch
+        self._parts: tuple[Segmented, Patch | None] = base, patch
 
-    def parts(self) -> tuple[Segmented, _Patch | None]:
+    def parts(self) -> tuple[Segmented, Patch | None]:
         """Return segments, and what differs from them, if there is something."""
         return self._parts
 
@@ -150,6 +150,11 @@ class Patched(KeyStorage):
         return self.settled().invert(keys)
 
 
+def patch_of(removed: Keys, added: Keys) -> Patch:
+    """Return the patch that takes away some keys and then adds others, each strictly increasing."""
+    return Patch(removed, np.full(removed.size, -1)).then(Patch(added, np.full(added.size, 1)))
+
+
 def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeyStorage | None:
     """Return other keys, most of which stay aside for now; ``None`` if that is not worth while.
 
@@ -162,7 +167,7 @@ def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeySto
     changes, size = removed.size + added.size, one.size - removed.size + added.size
     if not isinstance(one, Segmented | Patched) or changes > _MOST_AT_ONCE or min(one.size, size) < _LEAST:
         return None
-    patch = _Patch(removed.keys(), np.full(removed.size, -1)).then(_Patch(added.keys(), np.full(added.size, 1)))
+    patch = patch_of(removed.keys(), added.keys())
     base, former = one.parts() if isinstance(one, Patched) else (one, None)
     patch = patch if former is None else former.then(patch)
     if not patch.keys.size:

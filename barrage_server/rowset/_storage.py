@@ -7,6 +7,8 @@ They differ in speed only.
 - ``Segmented``: bitmaps of aligned segments, for scattered keys.
 - ``KeyList``: the sorted keys that a set was made from. Most sets of scattered keys are only listed, sent and dropped,
   so that a ``KeyList`` is converted to ranges or segments only when a set operation needs them.
+
+A fifth one, :mod:`._patched`, is chosen by operations that exchange keys, and not by content.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from barrage_server.rowset import RowSet, _ranges
+from barrage_server.rowset._patched import Patched, patch_of
 from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import KeyList, Ranges, Segmented
 
@@ -60,7 +61,18 @@ def as_undecided_keys(keys: Iterable[int]) -> RowSet:
     return RowSet._of(KeyList(array)) if array.size else RowSet.EMPTY
 
 
-FORMS = (as_chosen, as_listed, as_segments, as_keys, as_dense_keys, as_undecided_keys)
+def as_patched(keys: Iterable[int]) -> RowSet:
+    """Give the set held in segments that lack one of the keys, and have another one, if there is room."""
+    array = increasing(keys)
+    if array.size < 3:
+        return as_segments(array)
+    middle, extra = array.size // 2, array[:1] + 1
+    added, removed = array[middle : middle + 1], extra[extra < array[1]]
+    base = np.setdiff1d(np.union1d(array, removed), added)
+    return RowSet._of(Patched(Segmented(Segments.from_keys(base)), patch_of(removed, added), array.size))
+
+
+FORMS = (as_chosen, as_listed, as_segments, as_keys, as_dense_keys, as_undecided_keys, as_patched)
 
 
 def forms(keys: Iterable[int]) -> list[RowSet]:
@@ -71,6 +83,13 @@ def forms(keys: Iterable[int]) -> list[RowSet]:
 
 def segments_of(rows: RowSet) -> Segments | None:
     return rows._segments()
+
+
+def base_of(rows: RowSet) -> Segmented | None:
+    """Give the segments that some changes are kept beside; None if there are no such changes."""
+    held = rows._held
+    base, patch = held.parts() if isinstance(held, Patched) else (None, None)
+    return base if patch is not None else None
 
 
 def is_segmented(rows: RowSet) -> bool:

@@ -12,7 +12,17 @@ from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet, RowSetShiftData, _part, _storage, decode_row_set, encode_row_set
 from barrage_server.rowset._ranges import Keys
 from barrage_server.rowset._segments import Segments
-from tests.rowset.forms import FORMS, MAX_KEY, as_listed, as_segments, forms, is_listed, is_segmented, segments_of
+from tests.rowset.forms import (
+    FORMS,
+    MAX_KEY,
+    as_listed,
+    as_segments,
+    base_of,
+    forms,
+    is_listed,
+    is_segmented,
+    segments_of,
+)
 
 # -- making -----------------------------------------------------------------------------------------------------------
 
@@ -273,6 +283,31 @@ def test_a_small_change_shares_the_segments_that_it_does_not_touch(big: RowSet) 
         assert after is not None
         mine = {id(part) for part in before.parts}
         assert sum(id(part) in mine for part in after.parts) >= before.parts.size - 4
+
+
+def test_few_exchanged_keys_stay_beside_the_segments(big: RowSet) -> None:
+    """No segment is copied until an operation needs all keys, or there are 4,096 of them."""
+    before = segments_of(big)
+    rows = big
+    for start in range(8, 2_000, 200):
+        removed = RowSet.from_keys(np.arange(start, start + 100, 2))
+        rows = rows.exchanged(removed, RowSet.from_keys(removed.keys() + 1))
+        base = base_of(rows)
+        assert base is not None
+        assert base.segments() is before
+        assert rows.size == big.size
+    assert rows.slice(0, 10).keys().tolist() == [0, 2, 4, 6, 9, 11, 13, 15, 17, 19]
+    assert base_of(rows) is None
+    for start in range(10_000, 20_000, 2_000):
+        assert (base_of(rows) is None) == (start == 10_000)
+        rows = rows.exchanged(RowSet.from_keys(np.arange(start, start + 2_000, 2)), RowSet.EMPTY)
+    assert base_of(rows) is None
+
+
+def test_exchanged_keys_that_come_back_leave_the_set_as_it_was(big: RowSet) -> None:
+    some, others = RowSet.from_keys([8, 3_000_000]), RowSet.from_keys([9, 3_000_001])
+    rows = big.exchanged(some, others).exchanged(others, some)
+    assert segments_of(rows) is segments_of(big)
 
 
 def test_a_shift_of_a_large_table_never_lists_it(big: RowSet) -> None:

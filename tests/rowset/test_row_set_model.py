@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet
-from tests.rowset.forms import FORMS, MAX_KEY, as_segments, forms, in_some_form, key_sets, of_ranges
+from tests.rowset.forms import FORMS, MAX_KEY, as_segments, base_of, forms, in_some_form, key_sets, of_ranges
 
 Form = Callable[[Iterable[int]], RowSet]
 
@@ -226,3 +226,42 @@ def test_many_scattered_look_ups(form: Form) -> None:
     scattered = RowSet.from_keys(positions)
     assert np.array_equal(rows.subset(scattered).keys(), keys[np.unique(positions)])
     assert rows.invert(rows.subset(scattered)) == scattered
+
+
+@given(key_sets(), st.data(), in_some_form, in_some_form, in_some_form)
+def test_exchanged_keys_leave_and_others_come(
+    keys: set[int], data: st.DataObject, form: Form, removed_form: Form, added_form: Form
+) -> None:
+    removed = data.draw(st.sets(st.sampled_from(sorted(keys)))) if keys else set()
+    added = data.draw(key_sets()) - (keys - removed)
+    check(form(keys).exchanged(removed_form(removed), added_form(added)), (keys - removed) | added)
+
+
+@given(st.integers(0, 1 << 32), st.integers(1, 1500))
+@settings(max_examples=20, deadline=None)
+def test_changes_beside_a_large_set_are_those_of_all_keys(seed: int, most: int) -> None:
+    """Until they enter the segments, after they have, and when keys come back or go again."""
+    random = np.random.default_rng(seed)
+    space, keys = 900_000, np.flatnonzero(np.random.default_rng(seed).random(900_000) < 0.3)
+    rows = RowSet.from_sorted_keys(keys)
+    is_there = np.zeros(space, np.bool_)
+    is_there[keys] = True
+    recent = np.arange(5)
+    stayed_beside = 0
+    for _ in range(12):
+        wanted = np.unique(np.concatenate((random.integers(0, space, random.integers(0, most)), recent)))
+        recent = random.choice(wanted, min(len(wanted), 20))
+        removed, added = wanted[is_there[wanted]], wanted[~is_there[wanted]]
+        rows = rows.exchanged(RowSet.from_keys(removed), RowSet.from_keys(added))
+        is_there[removed], is_there[added] = False, True
+        keys = np.flatnonzero(is_there)
+        stayed_beside += base_of(rows) is not None
+        some = random.integers(0, space, 200)
+        assert rows.contains(some).tolist() == is_there[some].tolist()
+        assert rows.rank(some).tolist() == np.searchsorted(keys, some).tolist()
+        assert (rows.size, rows.first_key, rows.last_key) == (keys.size, keys[0], keys[-1])
+        assert (rows & RowSet.from_keys(some)).keys().tolist() == np.unique(some[is_there[some]]).tolist()
+        if random.random() < 0.2:
+            assert np.array_equal(rows.keys(), keys)
+    assert stayed_beside or most > 1000
+    assert rows == RowSet.from_sorted_keys(keys)
