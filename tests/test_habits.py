@@ -10,7 +10,7 @@ TESTS = Path(__file__).parent
 ANYONES = {"_exit", "_repr_html_", "_jsc"}
 """Names with an underscore that other makers have made public: of Python, of notebooks, and of Spark."""
 PRIVATE: dict[str, tuple[set[str], str]] = {
-    "rowset/forms.py": ({"_of", "_segments"}, "makes row sets in each of the forms that the room chooses by itself"),
+    "rowset/forms.py": ({"_held", "_of", "_segments"}, "makes and tells the forms that the room chooses by itself"),
     "interop/peers/pydeephaven_client.py": ({"_thread"}, "reads what the peer has no public name for"),
     "faults/test_strangers.py": ({"_endpoints"}, "counts handshakes, which no figure of the server shows"),
     "publish/test_drop_beside_commit.py": (

@@ -62,8 +62,8 @@ class Positions:
             return found
         runs = leaves >> _RUN_BITS
         counts = self._counts_in(runs) * ((leaves & (_RUN - 1))[:, None] > _COLUMNS)
-        inside: Int64Array = counts.sum(axis=1, dtype=np.int64)
-        return self._runs[runs] + inside + offsets
+        found = self._runs[runs] + counts.sum(axis=1, dtype=np.int64) + offsets
+        return found
 
     def of_slots(self, slots: Int64Array) -> Int64Array:
         """The positions of slots that hold rows."""

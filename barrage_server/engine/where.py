@@ -121,12 +121,16 @@ class Where(Operator):
         if touched:
             keys = touched.keys()
             were_in, are_in = self.changed_flags(change, touched)
-            if (are_in != were_in).any():
+            if np.count_nonzero(are_in != were_in):
                 came = RowSet.from_sorted_keys(keys[are_in > were_in])
                 left = RowSet.from_sorted_keys(keys[are_in < were_in])
             stayed = RowSet.from_sorted_keys(keys[are_in & were_in])
-        removed, added = removed | left, added | came
-        self.rows = rows = rows.exchanged(removed, added)
+        if came:
+            added = added | came if added else came
+        if left:
+            removed = removed | left if removed else left
+        if removed or added:
+            self.rows = rows = rows.exchanged(removed, added)
         modified = tuple(
             [
                 changed if not changed else stayed if changed is touched else (changed & rows) - came

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from barrage_server.rowset import _key_lists, _patched, _ranges
+from barrage_server.rowset import _key_lists, _ranges
 from barrage_server.rowset._key_storage import KeyStorage
 from barrage_server.rowset._part import BITS
+from barrage_server.rowset._patched import LEAST, MOST_AT_ONCE, Patched, patched
 from barrage_server.rowset._ranges import Keys
 from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import (
@@ -120,17 +121,21 @@ def symmetric_difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
 
 def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeyStorage:
     """Return other keys: without ``removed``, which are there, and with ``added``, which are not."""
-    found = _patched.exchanged(one, removed, added)
-    if found is not None:
-        return found
-    return symmetric_difference(one, symmetric_difference(removed, added))
+    if not isinstance(one, Segmented | Patched) or removed.size + added.size > MOST_AT_ONCE:
+        return symmetric_difference(one, symmetric_difference(removed, added))
+    left, came = removed.keys(), added.keys()
+    if one.size >= LEAST:
+        held = patched(one, left, came)
+        if held is not None:
+            return held
+    return toggled(one, left if not came.size else came if not left.size else _key_lists.symmetric_difference(left, came))
 
 
 def toggled(one: KeyStorage, keys: Keys) -> KeyStorage:
     """Return the keys in one of ``one`` and ``keys``, which are strictly increasing."""
     if not keys.size:
         return one
-    if isinstance(one, Segmented) and keys.size <= FEW_KEYS:
+    if isinstance(one, Segmented | Patched) and keys.size <= FEW_KEYS:
         return of_segments(one.segments().toggled(keys))
     return symmetric_difference(one, of_keys(keys))
 

@@ -49,6 +49,8 @@ def symmetric_difference(a: Keys, b: Keys) -> Keys:
     keys = np.concatenate((a, b))
     keys.sort(kind="stable")
     differs = keys[1:] != keys[:-1]
+    if np.count_nonzero(differs) == differs.size:
+        return keys
     single = np.concatenate(([True], differs))
     single[:-1] &= differs
     return keys[single]

@@ -11,13 +11,14 @@ from barrage_server.rowset._ranges import Keys, Mask, RangeList
 from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import Segmented
 
-__all__ = ["Patch", "Patched", "exchanged", "patch_of"]
+__all__ = ["LEAST", "MOST_AT_ONCE", "Patch", "Patched", "patch_of", "patched"]
 
-_LEAST: Final = 1 << 17
+LEAST: Final = 1 << 17
 """The least keys of a set with changes aside: smaller sets are copied as fast."""
 _MOST: Final = 1 << 12
 """The most changes aside."""
-_MOST_AT_ONCE: Final = 1 << 11
+MOST_AT_ONCE: Final = 1 << 11
+"""The most changes of one exchange of which some stay aside."""
 _KEYS_PER_CHANGE: Final = 1 << 6
 
 
@@ -155,19 +156,16 @@ def patch_of(removed: Keys, added: Keys) -> Patch:
     return Patch(removed, np.full(removed.size, -1)).then(Patch(added, np.full(added.size, 1)))
 
 
-def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeyStorage | None:
-    """Return other keys, most of which stay aside for now; ``None`` if that is not worth while.
+def patched(one: Segmented | Patched, removed: Keys, added: Keys) -> Segmented | Patched | None:
+    """Return other keys, of which some stay aside for now; ``None`` if these would be too many.
 
     Args:
-        one: the present keys.
-        removed: some of them.
-        added: keys that are not among them without ``removed``.
+        one: the present keys, at least ``LEAST``.
+        removed: some of them, strictly increasing.
+        added: strictly increasing keys that are not among them without ``removed``.
 
     """
-    changes, size = removed.size + added.size, one.size - removed.size + added.size
-    if not isinstance(one, Segmented | Patched) or changes > _MOST_AT_ONCE or min(one.size, size) < _LEAST:
-        return None
-    patch = patch_of(removed.keys(), added.keys())
+    patch, size = patch_of(removed, added), one.size - removed.size + added.size
     base, former = one.parts() if isinstance(one, Patched) else (one, None)
     patch = patch if former is None else former.then(patch)
     if not patch.keys.size:

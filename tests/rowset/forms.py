@@ -89,7 +89,7 @@ def base_of(rows: RowSet) -> Segmented | None:
     """Give the segments that some changes are kept beside; None if there are no such changes."""
     held = rows._held
     base, patch = held.parts() if isinstance(held, Patched) else (None, None)
-    return base if patch is not None else None
+    return None if patch is None else base
 
 
 def is_segmented(rows: RowSet) -> bool:
