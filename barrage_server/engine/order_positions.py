@@ -22,7 +22,7 @@ _RUN: Final = 1 << _RUN_BITS
 """Leaves that are counted together. The sum of their rows must fit into 16 bits."""
 _COLUMNS: Final = np.arange(_RUN)
 _SINGLY: Final = 16
-"""Leaves per look-up up to which each leaf is counted."""
+"""Leaves per look-up so far up to which each leaf is counted."""
 _LOW_BYTES: Final = np.uint64(0x00FF00FF00FF00FF)
 _SUM_OF_FOUR: Final = np.uint64(0x0001000100010001)
 
@@ -42,6 +42,7 @@ class Positions:
         self._runs = np.zeros(-(-len(masks) // _RUN) + 1, np.int64)  # rows before each run of leaves
         np.cumsum(_counts_of_runs(masks), out=self._runs[1:])
         self._leaves: Int64Array | None = None  # rows before each leaf, for many look-ups
+        self._look_ups = 0
 
     @staticmethod
     def are_worth(look_ups: int, leaves: int, *, known: bool) -> bool:
@@ -90,7 +91,8 @@ class Positions:
 
     def _before_leaves(self, look_ups: int) -> Int64Array | None:
         """The rows before each leaf; ``None`` if that is not worth while."""
-        if self._leaves is None and len(self._masks) <= _SINGLY * look_ups:
+        self._look_ups += look_ups
+        if self._leaves is None and len(self._masks) <= _SINGLY * self._look_ups:
             self._leaves = np.zeros(len(self._masks) + 1, np.int64)
             np.cumsum(np.bitwise_count(self._masks), out=self._leaves[1:])
         return self._leaves
