@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from barrage_server.formula.lexer import Token, TokenKind
 
-__all__ = ["attribute_hint", "function_hint", "method_hint", "name_hint", "pair_hint", "token_hint"]
+__all__ = ["attribute_hint", "function_hint", "method_hint", "name_hint", "pair_hint", "token_hint", "type_hint"]
 
 _MEMBERS: Final = "The values after 'in' have no brackets: sym in `A`, `B`."
 _ONE_BY_ONE: Final = "Give several formulas as a list of strings."
@@ -73,6 +75,28 @@ _METHODS: Final = {
     "diff": "The difference to the row before is 'x - x_[ii - 1]'.",
     "astype": "Write '(int)x', '(double)x' and so on.",
 }
+_TYPES: Final = {
+    "bool": "boolean",
+    "bool_": "boolean",
+    "str": "String",
+    "string": "String",
+    "int8": "byte",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "float32": "float",
+    "float64": "double",
+    "bigint": "long",
+    "integer": "int",
+    "real": "float",
+    "text": "String",
+    "timestamp": "Instant",
+    "datetime": "Instant",
+    "DateTime": "Instant",
+    "date": "LocalDate",
+    "time": "LocalTime",
+    "timedelta": "Duration",
+}
 _PARTS_OF_DATES: Final = ("year", "dayOfMonth", "dayOfWeek", "dayOfYear", "monthOfYear")
 
 
@@ -124,6 +148,18 @@ def attribute_hint(name: str) -> str:
     if name in ("str", "dt"):
         return f" Leave '.{name}' out: strings and times have their methods themselves."
     return f" Or it is a function, such as '{name}(x)'." if name in _PARTS_OF_DATES else ""
+
+
+def type_hint(name: str, known: Sequence[str]) -> str:
+    """The hint for an unknown type of a cast.
+
+    Args:
+        name: the name.
+        known: the types that there are.
+
+    """
+    close = [_TYPES[name]] if name in _TYPES else get_close_matches(name, known, 1)
+    return f" Did you mean '{close[0]}'?" if close else f" There are {', '.join(known[:-1])} and {known[-1]}."
 
 
 _EXACT: Final = frozenset({"BigDecimal", "byte", "short", "char", "int", "long"})

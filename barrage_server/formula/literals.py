@@ -5,10 +5,13 @@ Single quotes enclose characters, times, dates, durations, periods and time zone
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
+
+import numpy as np
 
 from barrage_server.formula.kinds import (
     BOOLEAN,
@@ -45,6 +48,13 @@ __all__ = [
 _SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400 * _SECOND
 _INT, _LONG = 2**31 - 1, 2**63 - 1
+_STRAY: Final = {
+    False: re.compile("(?<![0-9_])_|_(?![0-9_])"),
+    True: re.compile("(?<![0-9a-fA-F_])_|_(?![0-9a-fA-F_])"),
+}
+"""An underscore that is not between digits, of decimal numbers and of those with a base."""
+_NONZERO: Final = re.compile("[0.]*[1-9]")
+"""The begin of a fraction that is not 0."""
 
 CONSTANTS: Final[dict[str, tuple[Any, Kind]]] = {
     "null": (None, NULL),
@@ -143,9 +153,10 @@ def number(text: str, sign: int = 1) -> tuple[Any, Kind]:
     """
     word = text.replace("_", "").lower()
     based = word[:2] in ("0x", "0b")
+    if _STRAY[based].search(text):
+        raise ValueError("An underscore stands between two digits of a number.")
     if not based and (word[-1] in "fd" or "." in word or "e" in word):
-        value = sign * float(word.rstrip("fd"))
-        return value, (FLOAT if word[-1] == "f" else DOUBLE)
+        return sign * _fraction(word), (FLOAT if word[-1] == "f" else DOUBLE)
     digits = word.rstrip("l")
     if len(digits) > 70:
         raise ValueError(f"The number has {len(digits)} digits, and a long has room for 19.")
@@ -160,6 +171,18 @@ def number(text: str, sign: int = 1) -> tuple[Any, Kind]:
     if not -(2**63) <= whole < 2**63:
         raise ValueError("The number is beyond the 64 bits of a long: write a double, such as 1e20.")
     return whole, (LONG if word[-1] == "l" or abs(whole) > _INT else INT)
+
+
+def _fraction(word: str) -> float:
+    """The value of a literal of a float or a double, which must have room for it, as in Java."""
+    value = float(word.rstrip("fd"))
+    is_single = word[-1] == "f"
+    with np.errstate(over="ignore", under="ignore"):
+        stored = float(np.float32(value)) if is_single else value
+    if math.isinf(stored) or (not stored and _NONZERO.match(word)):
+        size = "large" if stored else "small"
+        raise ValueError(f"The number is too {size} for a {'float' if is_single else 'double'}.")
+    return value
 
 
 def quoted(text: str) -> tuple[Any, Kind]:

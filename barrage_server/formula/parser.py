@@ -6,7 +6,7 @@ from typing import Final
 
 from barrage_server.errors import LimitError
 from barrage_server.fixed_limits import FORMULA_DEPTH, FORMULA_PARTS
-from barrage_server.formula.hints import attribute_hint, token_hint
+from barrage_server.formula.hints import attribute_hint, token_hint, type_hint
 from barrage_server.formula.kinds import STRING, Kind
 from barrage_server.formula.lexer import Text, Token, TokenKind, tokens
 from barrage_server.formula.literals import CONSTANTS, number, quoted
@@ -191,6 +191,11 @@ class _Parser:
         if inner.kind is TokenKind.NAME and is_cast and after.text == ")" and after.kind is TokenKind.OPERATOR:
             self._next += 2
             return self._node(Form.CAST, token.at, target, (self.expression(_UNARY),))
+        if inner.kind is TokenKind.NAME and after.text == ")" and _follows_cast(operand):
+            raise self._text.error(
+                inner.at,
+                f"There is no type '{inner.text[:40]}' to cast to.{type_hint(inner.text[:40], (*CASTS, *TIME_CASTS))}",
+            )
         opened = self._tokens[self._next - 2] if self._next > 1 else None
         found = self.expression(0)
         if self._is_operator(","):
@@ -273,6 +278,15 @@ class _Parser:
         before = self._tokens[self._next - 1] if self._next else None
         hint = token_hint(before, token) if hint is None else hint
         return self._text.error(token.at, f"The formula {found} where {fitting} would fit.{hint}")
+
+
+def _follows_cast(token: Token) -> bool:
+    """Whether ``token`` can follow a name in parentheses only if that is the type of a cast."""
+    if token.kind is TokenKind.NAME:
+        return token.text not in _MEMBERSHIP_WORDS and not token_hint(None, token)
+    if token.kind is TokenKind.OPERATOR:
+        return token.text == "("
+    return token.kind is not TokenKind.END
 
 
 def _begins(token: Token) -> bool:
