@@ -216,12 +216,21 @@ def _formulas(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) -
         if not aggregation.columns:
             raise InvalidRequestError("A formula with a formula_param needs cols, such as 'total = price'.")
         pairs = [(result, _number(table, source, known)) for result, source in map(pair, aggregation.columns)]
-        return [_formula(table, result, Text(written), {parameter: number}, {}) for result, number in pairs]
+        return [_formula_of(table, pair, Text(written), parameter) for pair in pairs]
     if aggregation.columns:
         raise InvalidRequestError("A formula without a formula_param names its columns: cols must be empty.")
     result, formula = split_assignment(written)
     lists = {name: number for name, number in known.items() if name not in keys}
     return [_formula(table, result, formula, lists, keys)]
+
+
+def _formula_of(table: Table, column: tuple[str, int], formula: Text, parameter: str) -> AggregatedColumn:
+    """The column of a formula of one parameter, given the name of the result and the number of the column."""
+    result, number = column
+    try:
+        return _formula(table, result, formula, {parameter: number}, {})
+    except InvalidRequestError as error:
+        raise type(error)(f"For column '{table.schema.names[number]}': {error}") from None
 
 
 def _formula(

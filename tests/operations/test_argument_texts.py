@@ -97,3 +97,16 @@ def test_a_field_of_another_function_is_refused(wrong: Any, table: Any) -> None:
     """As a plan of JSON may have it: it would be ignored."""
     with pytest.raises(bs.InvalidRequestError, match=r"has no field '.*it is one of"):
         table.agg_by(wrong, "k") if isinstance(wrong, Aggregation) else table.update_by(wrong, "k")
+
+
+def test_a_formula_of_all_columns_names_the_one_that_it_does_not_fit() -> None:
+    table = bs.table({"k": [1, 1, 2], "x": [1.0, 2.0, 3.0], "s": ["a", "b", "c"]})
+    with pytest.raises(bs.InvalidRequestError, match=r"For column 's': 'sum' does not take \(String"):
+        table.agg_all_by(bs.agg.formula("sum(each)", "each"), "k")
+
+
+def test_a_moving_function_that_refuses_a_row_is_named() -> None:
+    table = bs.table({"x": [1.0, None]})
+    control = bs.updateby.OperationControl(on_null=bs.updateby.BadDataBehavior.THROW)
+    with pytest.raises(bs.InvalidRequestError, match="'emmax' was to fail at null or NaN"):
+        table.update_by(bs.updateby.emmax_tick(3, "m = x", op_control=control))

@@ -22,11 +22,6 @@ from barrage_server.plan.update_by import BadDataBehavior, OperationControl
 
 __all__ = ["Moving"]
 
-_BAD: Final = Fault(
-    "A moving function was to fail at null or NaN.",
-    "It has met one",
-    "Filter such rows, or use another OperationControl.",
-)
 _UFUNCS: Final = {"ema": np.add, "ems": np.add, "emmin": np.minimum, "emmax": np.maximum, "emstd": np.add}
 
 
@@ -55,6 +50,11 @@ class Moving(Scan):
         if not is_number(data_type):
             raise TypeError
         self.inputs = (number,) if time is None else (number, time)
+        self._bad = Fault(
+            f"'{function}' was to fail at null or NaN.",
+            "It has met one",
+            "Filter such rows, or use another OperationControl.",
+        )
         self._is_deviation = function == "emstd"
         self._is_average = function in ("ema", "emstd")
         self._ufunc = _UFUNCS[function]
@@ -95,7 +95,7 @@ class Moving(Scan):
 
     def _check(self, rows: Flags, behavior: BadDataBehavior) -> None:
         if behavior == BadDataBehavior.THROW and rows.any():
-            raise RefusedRow(_BAD, int(rows.argmax()))
+            raise RefusedRow(self._bad, int(rows.argmax()))
 
     def _with_resets(self, starts: Int64Array, resets: Flags) -> Int64Array:
         """The beginnings of runs: at groups, and behind each reset."""
