@@ -57,13 +57,15 @@ class Positions:
 
     def of_places(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
         """The number of rows before places behind ``offsets`` rows of their leaf."""
+        found = offsets.copy()
         before = self._before_leaves(len(leaves))
         if before is not None:
-            found: Int64Array = before[leaves] + offsets
+            found += before[leaves]
             return found
         runs = leaves >> _RUN_BITS
         counts = self._counts_in(runs) * ((leaves & (_RUN - 1))[:, None] > _COLUMNS)
-        found = self._runs[runs] + counts.sum(axis=1, dtype=np.int64) + offsets
+        found += self._runs[runs]
+        found += counts.sum(axis=1)
         return found
 
     def of_slots(self, slots: Int64Array) -> Int64Array:

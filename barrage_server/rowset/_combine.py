@@ -128,7 +128,9 @@ def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeySto
         held = patched(one, left, came)
         if held is not None:
             return held
-    return toggled(one, left if not came.size else came if not left.size else _key_lists.symmetric_difference(left, came))
+    if left.size and came.size:
+        return toggled(one, _key_lists.symmetric_difference(left, came))
+    return toggled(one, left if left.size else came)
 
 
 def toggled(one: KeyStorage, keys: Keys) -> KeyStorage:
