@@ -100,7 +100,10 @@ class Positions:
         return self._leaves
 
     def _counts_in(self, runs: Int64Array) -> npt.NDArray[np.uint8]:
-        """The rows of each leaf of runs, a line for each run; those behind the last leaf mean nothing."""
+        """The rows of each leaf of runs, a line for each run.
+
+        Those behind the last leaf mean nothing.
+        """
         leaves = (runs << _RUN_BITS)[:, None] + _COLUMNS
         return np.bitwise_count(self._masks.take(leaves, mode="clip"))
 

@@ -174,7 +174,12 @@ def number(text: str, sign: int = 1) -> tuple[Any, Kind]:
 
 
 def _fraction(word: str) -> float:
-    """The value of a literal of a float or a double, which must have room for it, as in Java."""
+    """The value of a literal of a float or a double.
+
+    Raises:
+        ValueError: the type has no room for it, as in Java.
+
+    """
     value = float(word.rstrip("fd"))
     is_single = word[-1] == "f"
     with np.errstate(over="ignore", under="ignore"):

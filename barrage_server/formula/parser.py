@@ -281,7 +281,7 @@ class _Parser:
 
 
 def _follows_cast(token: Token) -> bool:
-    """Whether ``token`` can follow a name in parentheses only if that is the type of a cast."""
+    """Whether ``token`` follows ``(name)`` only if that is a cast."""
     if token.kind is TokenKind.NAME:
         return token.text not in _MEMBERSHIP_WORDS and not token_hint(None, token)
     if token.kind is TokenKind.OPERATOR:

@@ -225,7 +225,15 @@ def _formulas(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) -
 
 
 def _formula_of(table: Table, column: tuple[str, int], formula: Text, parameter: str) -> AggregatedColumn:
-    """The column of a formula of one parameter, given the name of the result and the number of the column."""
+    """The column of a formula of one parameter.
+
+    Args:
+        table: the table.
+        column: the name of the result, and the number of the column that the parameter stands for.
+        formula: the formula.
+        parameter: the name of the parameter.
+
+    """
     result, number = column
     try:
         return _formula(table, result, formula, {parameter: number}, {})

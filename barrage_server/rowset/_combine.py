@@ -120,7 +120,14 @@ def symmetric_difference(one: KeyStorage, two: KeyStorage) -> KeyStorage:
 
 
 def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeyStorage:
-    """Return other keys: without ``removed``, which are there, and with ``added``, which are not."""
+    """Return other keys: without ``removed``, and with ``added``.
+
+    Args:
+        one: the present keys.
+        removed: some of them.
+        added: keys that are not among them without ``removed``.
+
+    """
     if not isinstance(one, Segmented | Patched) or removed.size + added.size > MOST_AT_ONCE:
         return symmetric_difference(one, symmetric_difference(removed, added))
     left, came = removed.keys(), added.keys()

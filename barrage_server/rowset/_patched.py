@@ -1,4 +1,4 @@
-"""Large sets of scattered keys with a few changes that are not in their segments yet."""
+"""Large sets of scattered keys with a few changes beside their segments."""
 
 from __future__ import annotations
 
@@ -152,12 +152,12 @@ class Patched(KeyStorage):
 
 
 def patch_of(removed: Keys, added: Keys) -> Patch:
-    """Return the patch that takes away some keys and then adds others, each strictly increasing."""
+    """Return the patch that takes away keys and then adds others, each strictly increasing."""
     return Patch(removed, np.full(removed.size, -1)).then(Patch(added, np.full(added.size, 1)))
 
 
 def patched(one: Segmented | Patched, removed: Keys, added: Keys) -> Segmented | Patched | None:
-    """Return other keys, of which some stay aside for now; ``None`` if these would be too many.
+    """Return other keys, of which some stay aside, or ``None`` if these are too many.
 
     Args:
         one: the present keys, at least ``LEAST``.

@@ -184,7 +184,7 @@ class Segments:
         return self._with_new(parts, counts, other, theirs)
 
     def _with_new(self, parts: Parts, counts: Keys, other: Segments, common: Keys) -> Segments:
-        """Return the segments of this set with other parts, and those of ``other`` that this set lacks.
+        """Return segments with other parts, and those that only ``other`` has.
 
         Args:
             parts: the parts of this set's segments.

@@ -320,10 +320,14 @@ class RowSet:
         return self._result(_combine.symmetric_difference(self._held, other._held), other)
 
     def exchanged(self, removed: RowSet, added: RowSet) -> RowSet:
-        """Return the set without ``removed``, all of which it has, and with ``added``, of which it has none.
+        """Return the set without ``removed`` and with ``added``.
 
         It costs less than set operations: a few changes of a large set are kept beside it, until there are many of
-        them, or an operation needs all keys. Nothing is checked.
+        them, or an operation needs all keys.
+
+        Args:
+            removed: keys that are in the set; unchecked.
+            added: keys that are not in the set without ``removed``; unchecked.
         """
         return self._result(_combine.exchanged(self._held, removed._held, added._held), self)
 

@@ -317,7 +317,7 @@ class RowSetShiftData:
         return RowSetShiftData._joined(*self._clipped(survivors))
 
     def _clipped(self, survivors: RowSet) -> tuple[Keys, Keys, Keys]:
-        """Return the survivors as ``(starts, ends, deltas)``: what each shift moves, and gaps by 0.
+        """Return the survivors as ``(starts, ends, deltas)``: shifts, and gaps by 0.
 
         Pieces end at survivors, and those without survivors are left out.
         """

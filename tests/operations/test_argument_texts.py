@@ -107,6 +107,6 @@ def test_a_formula_of_all_columns_names_the_one_that_it_does_not_fit() -> None:
 
 def test_a_moving_function_that_refuses_a_row_is_named() -> None:
     table = bs.table({"x": [1.0, None]})
-    control = bs.updateby.OperationControl(on_null=bs.updateby.BadDataBehavior.THROW)
+    control = bs.OperationControl(on_null=bs.BadDataBehavior.THROW)
     with pytest.raises(bs.InvalidRequestError, match="'emmax' was to fail at null or NaN"):
         table.update_by(bs.updateby.emmax_tick(3, "m = x", op_control=control))
