@@ -57,7 +57,7 @@ class Positions:
 
     def of_places(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
         """The number of rows before places behind ``offsets`` rows of their leaf."""
-        found = offsets.copy()
+        found = offsets.astype(np.int64)
         before = self._before_leaves(len(leaves))
         if before is not None:
             found += before[leaves]
@@ -65,7 +65,7 @@ class Positions:
         runs = leaves >> _RUN_BITS
         counts = self._counts_in(runs) * ((leaves & (_RUN - 1))[:, None] > _COLUMNS)
         found += self._runs[runs]
-        found += counts.sum(axis=1)
+        found += counts.sum(axis=1, dtype=np.int64)
         return found
 
     def of_slots(self, slots: Int64Array) -> Int64Array:
