@@ -152,7 +152,7 @@ class Patched(KeyStorage):
 
 
 def patch_of(removed: Keys, added: Keys) -> Patch:
-    """Return the patch that takes away keys and then adds others, each strictly increasing."""
+    """Return the patch that takes away keys and then adds others, both increasing."""
     return Patch(removed, np.full(removed.size, -1)).then(Patch(added, np.full(added.size, 1)))
 
 
