@@ -165,12 +165,13 @@ def patched(one: Segmented | Patched, removed: Keys, added: Keys) -> Segmented |
         added: strictly increasing keys that are not among them without ``removed``.
 
     """
-    patch, size = patch_of(removed, added), one.size - removed.size + added.size
     base, former = one.parts() if isinstance(one, Patched) else (one, None)
+    if not all(base.first < int(keys[0]) and int(keys[-1]) < base.last for keys in (removed, added) if keys.size):
+        return None
+    patch, size = patch_of(removed, added), one.size - removed.size + added.size
     patch = patch if former is None else former.then(patch)
     if not patch.keys.size:
         return base
     if patch.keys.size > min(_MOST, size // _KEYS_PER_CHANGE) or base.last - base.first + 1 == size:
         return None
-    is_within = base.first < int(patch.keys[0]) and int(patch.keys[-1]) < base.last
-    return Patched(base, patch, size) if is_within else None
+    return Patched(base, patch, size)
