@@ -188,8 +188,10 @@ class Cycle:
 
     def _fail(self, table: Table, error: BaseException, error_id: str = "") -> None:
         # Cells may be half written. Readers do not see them, because of the undo records; later writes must not happen.
-        table.fail(error, error_id or new_error_id())
-        self.updates.pop(table, None)
+        for one in (table, *table.owned):
+            if one.failure is None:
+                one.fail(error, error_id or new_error_id())
+                self.updates.pop(one, None)
         self.failed.append(table)
         if not error_id:
             self._unlogged.append(table)

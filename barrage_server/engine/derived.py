@@ -75,6 +75,7 @@ class DerivedTable(Table):
         self.changed_rows = 0
         self.seconds = 0.0
         self.most_seconds = math.inf
+        self._owned: tuple[DerivedTable, ...] = ()
         self.check_parents()
         versions = graph.versions(self.parents)
         self._fixed = tuple(
@@ -108,7 +109,21 @@ class DerivedTable(Table):
     @property
     def owned(self) -> Sequence[Table]:
         """The parents that only this table references. They fail with it."""
-        return ()
+        return self._owned
+
+    def own(self, parents: Iterable[DerivedTable]) -> None:
+        """Take over parents that nobody else has got: they count as parts of this table."""
+        self._owned = tuple(parents)
+
+    def bound(self, seconds: float) -> None:
+        """Set the seconds that a cycle may take for all bounded tables, for this table and those that it owns."""
+        for table in (self, *self._owned):
+            table.most_seconds = seconds
+
+    @property
+    def all_seconds(self) -> float:
+        """Seconds of all cycles, with those of the tables that it owns."""
+        return self.seconds + sum(table.seconds for table in self._owned)
 
     @property
     def included(self) -> Sequence[Table]:
@@ -117,8 +132,9 @@ class DerivedTable(Table):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the operator's state, and of a row set of its own."""
-        return self._operator.nbytes + row_bytes(self._outcome.rows, [parent.version for parent in self.parents])
+        """Bytes of the operator's state, of a row set of its own, and of the tables that it owns."""
+        own = self._operator.nbytes + row_bytes(self._outcome.rows, [parent.version for parent in self.parents])
+        return own + sum(table.state_bytes for table in self._owned)
 
     def current_rows(self) -> RowSet:
         """The rows of the last outcome."""

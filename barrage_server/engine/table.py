@@ -138,6 +138,11 @@ class Table(Operable["Table"], Readable):
         """Bytes of storage for the columns, uncollected garbage included."""
 
     @property
+    def owned(self) -> Sequence[Table]:
+        """The parents that only this table references. They fail with it."""
+        return ()
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of storage of this table alone, without its parents."""
         return self.nbytes

@@ -20,6 +20,7 @@ from barrage_server.operations.merged_constituents import merge_constituents
 from barrage_server.operations.multi_join import multi_join
 from barrage_server.operations.partition import partition
 from barrage_server.operations.range_join import range_join
+from barrage_server.operations.result import owning
 from barrage_server.operations.snapshot_when import snapshot_when
 from barrage_server.operations.sort import sort
 from barrage_server.operations.ungroup import ungroup
@@ -110,7 +111,7 @@ def _maker(operation: plan.Operation, now: Clock | None) -> Maker | None:
 
 def _merged(inputs: Sequence[Table], order_by: str | None) -> Table:
     merged = build.merge(inputs)
-    return merged if order_by is None else sort([merged], (plan.SortColumn(order_by),))
+    return merged if order_by is None else owning(sort([merged], (plan.SortColumn(order_by),)), [merged])
 
 
 _results: Final[WeakKeyDictionary[Table, WeakValueDictionary[tuple[str, Allowance, tuple[int, ...]], Table]]] = (
@@ -148,7 +149,7 @@ def derive(
         with budget(allowance.nbytes):
             found = maker(inputs, operation)
         if isinstance(found, DerivedTable) and found not in inputs:
-            found.most_seconds = allowance.seconds
+            found.bound(allowance.seconds)
         if found.is_refreshing and not operation.is_of_its_moment:  # as a snapshot is
             known[key] = found
     return found

@@ -20,7 +20,7 @@ from barrage_server.operations.build import merge
 from barrage_server.operations.checks import pair
 from barrage_server.operations.cross_join import CrossJoin
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, join_keys
-from barrage_server.operations.result import make, name_for
+from barrage_server.operations.result import make, name_for, owning
 from barrage_server.operations.traits import route_of
 from barrage_server.operations.where_in import WhereIn
 from barrage_server.rowset import MAX_KEY, RowSet
@@ -184,7 +184,7 @@ def full_outer_join(
     operator = RightAlone(left.schema, right.schema, keys, added, follows_left=left.is_refreshing)
     traits = TableTraits(stated=route_of(left.traits, right.traits))
     alone = make([right, left], "full_outer_join", operator, traits, name=called)
-    return merge([matched, alone], name=called)
+    return owning(merge([matched, alone], name=called), [matched, alone])
 
 
 def _left_outer(

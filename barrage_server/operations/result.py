@@ -15,7 +15,7 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.fixed_limits import VIEW_DEPTH
 
-__all__ = ["make", "name_for"]
+__all__ = ["make", "name_for", "owning"]
 
 _LONGEST_NAME: Final = 200
 
@@ -72,6 +72,19 @@ def make(
         key_columns=key_columns,
         traits=traits,
     )
+
+
+def owning(made: Table, parts: Sequence[Table]) -> Table:
+    """Return ``made``, of which ``parts`` are parts.
+
+    Args:
+        made: a table that was computed from them.
+        parts: tables that nobody else has got.
+
+    """
+    if isinstance(made, DerivedTable):
+        made.own(part for part in parts if isinstance(part, DerivedTable))
+    return made
 
 
 def _check_depth(views: Sequence[ColumnView], operation: str) -> None:

@@ -301,6 +301,6 @@ def _figures(table: Table, origin: _Origin, private: PrivateTables) -> ResultSta
         state_bytes=table.state_bytes,
         cycles=0 if derived is None else derived.cycles,
         changed_rows=0 if derived is None else derived.changed_rows,
-        seconds=0.0 if derived is None else derived.seconds,
+        seconds=0.0 if derived is None else derived.all_seconds,
         failed=table.failure is not None,
     )

@@ -13,6 +13,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.engine import AppendTable, Table, UpdateGraph
+from barrage_server.engine.derived import DerivedTable
 from barrage_server.errors import (
     BarrageError,
     ForbiddenError,
@@ -23,7 +24,7 @@ from barrage_server.errors import (
 )
 from barrage_server.plan import agg
 from barrage_server.plan import operation as plan
-from barrage_server.plan.joins import Join, NaturalJoin
+from barrage_server.plan.joins import FullOuterJoin, Join, NaturalJoin
 from barrage_server.server import Limits, Principal, Role
 from barrage_server.server.access import AccessControl, Right
 from barrage_server.server.catalog import Catalog
@@ -171,6 +172,55 @@ def test_a_result_that_outgrows_its_limit_fails_and_its_table_goes_on() -> None:
     assert house.table.size == 300_110
     with pytest.raises(BarrageError, match="result_bytes"):
         result.check_usable()
+
+
+FULL_OUTER: plan.Operation = FullOuterJoin(("desk",), ("m = n",))
+SORTED: plan.Operation = plan.Merge("n")
+
+
+@pytest.mark.parametrize("operation", [FULL_OUTER, SORTED])
+def test_a_result_of_several_tables_outgrows_its_limit_with_all_of_them(operation: plan.Operation) -> None:
+    house = House(Limits(result_bytes=4 << 20))
+    other = AppendTable(house.graph, "o", SCHEMA)
+    other.append(pa.record_batch([[1], [0]], schema=SCHEMA))
+    house.catalog.add(other)
+    result = house.compute(ANN, operation, house.table, other)
+    for _ in range(3):
+        house.append(100_000)
+    (entry,) = house.results.statistics()
+    assert entry.state_bytes == result.state_bytes > 4 << 20
+    house.results.tidy(0.0)
+    assert isinstance(result.failure, LimitError)
+    parts = [table for source in (house.table, other) for table in source.children]
+    assert parts
+    assert all(part.failure is not None for part in parts)
+
+
+def test_the_parts_of_a_result_have_its_time() -> None:
+    house = House(Limits(result_seconds=3))
+    result = house.compute(ANN, FULL_OUTER, house.table, house.table)
+    slow = count(step=4)
+    house.graph.clock = lambda: float(next(slow))
+    house.append(1)
+    assert result.failure is not None
+    assert "result_seconds" in str(result.failure)
+    (entry,) = house.results.statistics()
+    assert entry.failed
+    cycles = [table.cycles for table in house.table.children]
+    house.append(1)
+    assert [table.cycles for table in house.table.children] == cycles
+
+
+def test_the_figures_of_a_result_have_those_of_its_parts(house: House) -> None:
+    times = count()
+    house.graph.clock = lambda: float(next(times))
+    result = house.compute(ANN, FULL_OUTER, house.table, house.table)
+    house.append(3)
+    (entry,) = house.results.statistics()
+    parts = set(house.table.children)
+    assert len(parts) == 2
+    assert isinstance(result, DerivedTable)
+    assert entry.seconds == result.seconds + sum(part.seconds for part in parts) > result.seconds
 
 
 def test_all_results_together_have_a_limit_of_which_one_caller_has_nine_tenths() -> None:

@@ -7,14 +7,17 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from weakref import ref
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import barrage_server as bs
-from barrage_server.engine import UpdateGraph
+from barrage_server.engine import Table, UpdateGraph
+from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.update import added_since
+from barrage_server.plan.operation import Operation
 from tests.operations.every import columns_and_rows, groups, joins, moving
 from tests.operations.every.links import Link, Sides, Stage, stages_of
 from tests.operations.every.names import every_name, noted_names
@@ -131,6 +134,37 @@ def test_every_operation_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
         parents, sides = [source.table for source in sources[:2]], Sides(*(source.table for source in sources[2:]))
         link.make(next(table for table in parents if link.suits(table)), sides)
     assert every_name() - found == set()
+
+
+def test_no_operation_has_tables_that_count_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that an operation makes and keeps beside its result are parts of it, whose storage and time it has."""
+    attach, operate = UpdateGraph.attach, Table.operate
+    attached: list[ref[DerivedTable]] = []
+    with_parts = set[str]()
+
+    def noted_attach(self: UpdateGraph, table: DerivedTable) -> None:
+        attached.append(ref(table))
+        attach(self, table)
+
+    def noted_operate(self: Table, operation: Operation, *others: Table) -> Table:
+        begin = len(attached)
+        made = operate(self, operation, *others)
+        parts = {entry() for entry in attached[begin:]} - {made, None}
+        del attached[begin:]
+        included = set(made.included) if isinstance(made, DerivedTable) else set[Table]()
+        assert parts <= included, operation
+        if parts:
+            with_parts.add(operation.verb)
+        return made
+
+    monkeypatch.setattr(UpdateGraph, "attach", noted_attach)
+    monkeypatch.setattr(Table, "operate", noted_operate)
+    for link in LINKS.values():
+        graph = prepared(UpdateGraph())
+        sources = [kind(graph) for kind in (KeyedSource, BlinkSource, KeyedSource, KeyedSource, LookupSource)]
+        parents, sides = [source.table for source in sources[:2]], Sides(*(source.table for source in sources[2:]))
+        link.make(next(table for table in parents if link.suits(table)), sides)
+    assert with_parts >= {"full_outer_join", "merge"}
 
 
 def test_every_operation_is_described() -> None:
