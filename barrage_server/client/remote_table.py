@@ -192,7 +192,8 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
     def __len__(self) -> int:
         """Raise InvalidRequestError: a plan has no rows here."""
         raise InvalidRequestError(
-            f"'{self.name}' is a table of a server, and has no rows here to count: table.size asks the server."
+            f"'{self.name}' is a table of a server, and has no rows here to count: read table.size, or follow it by "
+            f"table.subscribe() and count that."
         )
 
     def __bool__(self) -> bool:

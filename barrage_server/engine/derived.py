@@ -116,7 +116,7 @@ class DerivedTable(Table):
         self._owned = tuple(parents)
 
     def bound(self, seconds: float) -> None:
-        """Set the seconds that a cycle may take for all bounded tables, for this table and those that it owns."""
+        """Set :attr:`most_seconds` of this table and of those that it owns."""
         for table in (self, *self._owned):
             table.most_seconds = seconds
 
@@ -132,7 +132,7 @@ class DerivedTable(Table):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the operator's state, of a row set of its own, and of the tables that it owns."""
+        """Bytes of its own: the operator's state, a row set, and the tables that it owns."""
         own = self._operator.nbytes + row_bytes(self._outcome.rows, [parent.version for parent in self.parents])
         return own + sum(table.state_bytes for table in self._owned)
 

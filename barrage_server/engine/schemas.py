@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from barrage_server.arguments import shown
 from barrage_server.engine.types import plain_type
-from barrage_server.errors import InvalidRequestError, SchemaMismatchError
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnknownColumnError
 from barrage_server.type_names import as_type
 
-__all__ = ["SchemaLike", "as_schema", "inferred_schema"]
+__all__ = ["SchemaLike", "as_schema", "inferred_schema", "unknown_column"]
 
 SchemaLike: TypeAlias = pa.Schema | Mapping[str, Any]
 """A schema as users write it: Arrow's own, or a mapping of column names to types: names of Arrow types such as
 ``"float64"`` or ``"timestamp[us, tz=UTC]"``, Arrow types, numpy dtypes, or ``int``, ``float``, ``str``, ``bool``,
 ``bytes`` and the classes of :mod:`datetime`."""
 
+_MOST_COMPARED: Final = 1_000
+_MOST_LISTED: Final = 20
+_LONGEST: Final = 100
 _EXAMPLE: Final = '{"sym": "string", "price": "float64"}'
 
 
@@ -56,6 +61,15 @@ def inferred_schema(schema: pa.Schema) -> pa.Schema:
             )
         fields.append(pa.field(field.name, plain_type(field.type), metadata=field.metadata))
     return pa.schema(fields, metadata=schema.metadata)
+
+
+def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownColumnError:
+    """The error for a missing column, with the nearest name or all names."""
+    close = difflib.get_close_matches(name[:_LONGEST], list(islice(columns, _MOST_COMPARED)), n=1)
+    if close:
+        return UnknownColumnError(f"Table '{table}' has no column {name[:_LONGEST]!r}. Did you mean {close[0]!r}?")
+    listed = ", ".join(islice(columns, _MOST_LISTED)) + (", ..." if len(columns) > _MOST_LISTED else "")
+    return UnknownColumnError(f"Table '{table}' has no column {name[:_LONGEST]!r}. Its columns are: {listed}.")
 
 
 def _field(name: Any, kind: Any) -> pa.Field:

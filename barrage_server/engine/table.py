@@ -17,7 +17,7 @@ from barrage_server.engine.cycle import ParentFailedError, told
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
 from barrage_server.engine.readable import Readable
-from barrage_server.engine.schemas import SchemaLike, as_schema
+from barrage_server.engine.schemas import SchemaLike, as_schema, unknown_column
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_type
@@ -25,7 +25,7 @@ from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.engine.weak_list import WeakList
-from barrage_server.errors import InvalidRequestError, TableFailedError, UnavailableError, UnknownColumnError
+from barrage_server.errors import InvalidRequestError, TableFailedError, UnavailableError
 from barrage_server.formula.constant_comparisons import ConstantComparisons
 from barrage_server.plan.derivation import derive
 from barrage_server.plan.operable import Operable
@@ -420,8 +420,12 @@ def _check_tables(tables: Sequence[object]) -> None:
     for table in tables:
         if not isinstance(table, Table):
             raise InvalidRequestError(
-                f"The other table must be a table of the engine, not {shown(table)}. To make a table of rows, write "
-                f"bs.table(rows)."
+                f"The other table must be a table of this process, not {shown(table)}. "
+                + (
+                    "Compute both at the server, or follow that one here: table.subscribe().table."
+                    if isinstance(table, Operable)
+                    else "To make a table of rows, write bs.table(rows)."
+                )
             )
 
 
@@ -456,10 +460,7 @@ def column_numbers(schema: pa.Schema, names: Sequence[str], table: str) -> list[
     """
     known = {name: number for number, name in enumerate(schema.names)}
     wanted = checked_names(names, "columns")
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        raise UnknownColumnError(
-            f"Table '{table}' has no column {', '.join(map(repr, missing))}. "
-            f"Its columns are: {', '.join(schema.names)}."
-        )
+    for name in wanted:
+        if name not in known:
+            raise unknown_column(name, known, table)
     return [known[name] for name in wanted]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from barrage_server.arguments import text
 from barrage_server.engine import Table
 from barrage_server.engine.partitioned import set_constituents
+from barrage_server.engine.schemas import unknown_column
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.errors import InvalidRequestError, UnsupportedTypeError
@@ -25,7 +26,6 @@ from barrage_server.operations.checks import (
     columns_by_name,
     new_name,
     pair,
-    unknown_column,
 )
 from barrage_server.operations.constituents import Constituents
 from barrage_server.operations.counted import CountWhere
@@ -182,8 +182,12 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
             check_key_type(types[0], source)  # names the column
             raise
         except TypeError:
-            told = " and ".join(f"{name!r} of type {kind}" for name, kind in zip(wanted, types, strict=True))
-            needed = "values that have an order" if function in RANKED or function in DISTINCT else "numbers"
+            needs_order = function in RANKED or function in DISTINCT
+            needed, takes = ("values that have an order", is_sortable) if needs_order else ("numbers", is_number)
+            given = list(zip(wanted, types, strict=True))
+            told = " and ".join(
+                f"{name!r} of type {kind}" for name, kind in [one for one in given if not takes(one[1])] or given
+            )
             raise InvalidRequestError(
                 f"{function} takes {needed}, and not column {told}. Convert it in an update before."
             ) from None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
 from barrage_server.arguments import names as checked_names
 from barrage_server.arguments import number, shown, text
+from barrage_server.engine.schemas import unknown_column
 from barrage_server.engine.table import Table
-from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.fixed_limits import OPERATION_RESULTS
 
 __all__ = [
@@ -25,12 +24,10 @@ __all__ = [
     "new_name",
     "pair",
     "part",
-    "unknown_column",
 ]
 
-_MOST_COMPARED: Final = 1_000
-_MOST_LISTED: Final = 20
 _LONGEST: Final = 100
+_MOST_LISTED: Final = 20
 _LONGEST_KEY: Final = 200
 
 
@@ -53,15 +50,6 @@ def check_results(operation: str, what: str, count: int) -> None:
         raise LimitError(
             f"{operation} has at most {OPERATION_RESULTS.most:,} {what} ({OPERATION_RESULTS.name}), not {count:,}."
         )
-
-
-def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownColumnError:
-    """The error for a missing column, with the nearest name or all names."""
-    close = difflib.get_close_matches(name[:_LONGEST], list(islice(columns, _MOST_COMPARED)), n=1)
-    if close:
-        return UnknownColumnError(f"Table '{table}' has no column {name[:_LONGEST]!r}. Did you mean {close[0]!r}?")
-    listed = ", ".join(islice(columns, _MOST_LISTED)) + (", ..." if len(columns) > _MOST_LISTED else "")
-    return UnknownColumnError(f"Table '{table}' has no column {name[:_LONGEST]!r}. Its columns are: {listed}.")
 
 
 def columns_by_name(schema: pa.Schema) -> dict[str, int]:

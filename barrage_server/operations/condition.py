@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.arguments import shown
+from barrage_server.engine.schemas import unknown_column
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.fixed_limits import CONDITION_CANDIDATES
@@ -28,7 +29,7 @@ from barrage_server.formula.constant_comparisons import ConstantComparison, cons
 from barrage_server.formula.kinds import DOUBLE, kind_of
 from barrage_server.formula.strings import pattern_fault
 from barrage_server.formula.vectors import constant
-from barrage_server.operations.checks import columns_by_name, unknown_column
+from barrage_server.operations.checks import columns_by_name
 from barrage_server.operations.formula_view import Lookup
 from barrage_server.operations.literals import bounds, checked_text, holds, is_text, literal_of, number_of
 from barrage_server.plan.condition import (

@@ -120,11 +120,12 @@ def added_columns(
     pairs = [pair(entry) for entry in joins] or [(name, name) for name in others]
     names = [result for result, _ in pairs]
     known = set(left.schema.names)
-    taken = next((name for name in names if name in known), None)
+    taken = next((entry for entry in pairs if entry[0] in known), None)
     if taken is not None:
+        result, source = taken
         raise InvalidRequestError(
-            f"The result would have the column {taken!r} twice, of {columns_text(left)} and {columns_text(right)}. "
-            f"Name the columns to add in {what}, with another name for this one: 'right_{taken} = {taken}'."
+            f"The result would have the column {result!r} twice, of {columns_text(left)} and {columns_text(right)}. "
+            f"Name the columns to add in {what}, with another name for this one: 'right_{result} = {source}'."
         )
     check_column_names(names)
     numbers = known_columns(right, [source for _, source in pairs], "joins") if pairs else []

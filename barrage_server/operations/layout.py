@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from barrage_server.engine.schemas import unknown_column
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError
 from barrage_server.formula import Text
@@ -15,7 +16,6 @@ from barrage_server.operations.checks import (
     check_results,
     columns_by_name,
     known_columns,
-    unknown_column,
 )
 from barrage_server.operations.columns import Computed, Layout
 from barrage_server.operations.formula_view import Computation

@@ -59,6 +59,8 @@ def multi_join(
     listed: list[Any] = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
     if not listed:
         raise InvalidRequestError(f"input is a list of tables or of MultiJoinInput, not {shown(given)}.")
+    if on is not None and any(isinstance(entry, MultiJoinInput) for entry in listed):
+        raise InvalidRequestError("A MultiJoinInput has its own on: leave out the one of multi_join.")
     if on is not None:
         listed = [MultiJoinInput(table, on) for table in listed]
     for entry in listed:

@@ -440,8 +440,10 @@ def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Re
         InvalidRequestError: there are no tables, or their columns differ.
 
     """
-    if not isinstance(tables, Sequence) or not tables:
+    if not isinstance(tables, Sequence):
         raise InvalidRequestError(f"merge takes a list of tables, not {shown(tables)}.")
+    if not tables:
+        raise InvalidRequestError("merge takes a list of tables, one at least.")
     for table in tables:
         if not isinstance(table, Operable):
             raise InvalidRequestError(f"merge takes a list of tables, and one entry is {shown(table)}.")

@@ -110,3 +110,28 @@ def test_a_moving_function_that_refuses_a_row_is_named() -> None:
     control = bs.OperationControl(on_null=bs.BadDataBehavior.THROW)
     with pytest.raises(bs.InvalidRequestError, match="'emmax' was to fail at null or NaN"):
         table.update_by(bs.updateby.emmax_tick(3, "m = x", op_control=control))
+
+
+@pytest.mark.parametrize(
+    ("compute", "told"),
+    [
+        (lambda t, _: t.natural_join(t, "k", "p = v"), "'right_p = v'"),
+        (lambda t, _: t.partition_by("kk"), "no column 'kk'. Did you mean 'k'?"),
+        (lambda t, _: bs.merge([]), "a list of tables, one at least"),
+        (lambda t, _: bs.multi_join([bs.MultiJoinInput(t, "k", "p")], "k"), "has its own on: leave out"),
+        (lambda t, _: t.agg_by(bs.agg.sorted_first("v", "p"), "k"), "not column 'v' of type list"),
+        (lambda t, _: t.agg_by(bs.agg.weighted_avg("p", "v"), "k"), "not column 'v' of type list"),
+        (lambda t, _: t.update("m = p.mean()"), "avg(list)"),
+        (lambda t, _: t.update("m = p.cumsum()"), "'update_by' has sums so far"),
+        (lambda t, _: t.update("m = p.rolling(3)"), "'update_by' has windows"),
+        (lambda t, other: t.where_in(other, "k"), "follow that one here: table.subscribe().table"),
+        (lambda t, other: len(other), "read table.size, or follow it"),
+    ],
+)
+def test_an_error_tells_what_to_write(compute: Callable[[Any, Any], Any], told: str, table: Any) -> None:
+    with bs.Server(port=0) as server:
+        server.append_table("t", {"k": "int64"})
+        with bs.connect(server.uri) as client, pytest.raises(bs.InvalidRequestError) as refused:
+            compute(table, client.table("t"))
+    assert told in str(refused.value)
+    assert "'p' of type" not in str(refused.value)
