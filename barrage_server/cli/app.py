@@ -308,7 +308,7 @@ def tables(
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
 ) -> None:
-    """List the tables of a server: size, key, columns."""
+    """List the tables of a server: size, bytes, key, columns, cost of computed ones."""
     from barrage_server.cli.tables import list_tables
 
     address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)

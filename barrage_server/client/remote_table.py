@@ -124,6 +124,11 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         address = self._address
         return isinstance(address, HeldResult) and self._again(address.output).is_static
 
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether the table may change. Computes a plan."""
+        return not self.is_static
+
     def _described(self) -> TableInfo:
         info = self._info
         if info is None:

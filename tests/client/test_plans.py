@@ -60,7 +60,7 @@ def test_a_plan_asks_the_server_for_nothing_until_content_is_asked_for(
     }
     assert computed(server) == ["sort", "update", "where"]
     assert plan.schema == pa.schema([*trades.schema, ("twice", pa.float64())])
-    assert (plan.key_columns, plan.is_static) == (("id",), False)
+    assert (plan.key_columns, plan.is_static, plan.is_refreshing) == (("id",), False, True)
     assert plan.attributes == trades.where("price > 1").update("twice = price * 2").sort_descending("price").attributes
     assert plan.size == 2
     trades.upsert({"id": [4], "sym": ["C"], "price": [9.0]})
