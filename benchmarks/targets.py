@@ -10,6 +10,7 @@ from typing import Final
 
 from benchmarks.names import BARE, DEEPHAVEN, PERSPECTIVE, SPARK_NOOP, SPARK_TO_ARROW
 from benchmarks.works.operations import OPERATIONS
+from benchmarks.works.starts import OPERATIONS as STARTS
 
 __all__ = ["TARGETS", "Target"]
 
@@ -179,7 +180,7 @@ TARGETS: Final = (
             f"p99 beyond that alone, {name}",
             at_most=20.0,
         )
-        for name in ("where", "update", "sort", "sum, count", "natural_join")
+        for name in STARTS
     ),
     *(
         Target("queries", "queries on 10,000,000 rows", what, at_least=times, beside=DEEPHAVEN)

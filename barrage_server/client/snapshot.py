@@ -19,6 +19,7 @@ from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import UnavailableError
 from barrage_server.subscription import Window
+from barrage_server.wire.empty import table_of
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
@@ -63,7 +64,7 @@ def _whole_table(channel: Channel, address: TableAddress, progress: Progress) ->
     arrays = [
         pa.chunked_array([batch.column(number) for batch in batches], field.type) for number, field in enumerate(schema)
     ]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return table_of(arrays, sum(batch.num_rows for batch in batches), schema)
 
 
 def _first_content(channel: Channel, address: TableAddress, window: Window, progress: Progress) -> pa.Table:
@@ -118,7 +119,8 @@ def _windowed(channel: Channel, address: TableAddress, window: Window, progress:
                 writer.close()
     schema = user_schema(messages.schema)
     fields = pa.schema([schema.field(number) for number in window.columns], schema.metadata)
-    return pa.Table.from_arrays([message.add_columns[number] for number in window.columns], schema=fields)
+    columns = [message.add_columns[number] for number in window.columns]
+    return table_of(columns, message.metadata.included_rows.size, fields)
 
 
 def _only_message(reader: flight.FlightStreamReader, messages: MessageReader, progress: Progress) -> IncomingMessage:

@@ -12,6 +12,7 @@ from barrage_server.engine import TableUpdate, TableVersion, coalesce
 from barrage_server.errors import UnknownColumnError
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
+from barrage_server.wire.empty import table_of
 
 __all__ = ["Update", "together"]
 
@@ -180,7 +181,7 @@ def _table(version: TableVersion, rows: RowSet, columns: Sequence[str] | None) -
     schema = version.schema
     numbers = range(len(schema)) if columns is None else [_number(schema, name) for name in names(columns, "columns")]
     fields = pa.schema([schema.field(number) for number in numbers])
-    return pa.Table.from_arrays(version.read(rows, numbers), schema=fields)
+    return table_of(version.read(rows, numbers), rows.size, fields)
 
 
 def _number(schema: pa.Schema, name: str) -> int:

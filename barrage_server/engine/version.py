@@ -16,6 +16,7 @@ from barrage_server.errors import InvalidRequestError
 from barrage_server.formula.inputs import SharedValues
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
+from barrage_server.wire.empty import batch_of
 
 __all__ = ["FEW_ROWS", "SharedRowValues", "TableVersion", "shared_values"]
 
@@ -115,10 +116,7 @@ class TableVersion:
         schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
         for start in range(0, chosen.size, rows_per_batch):
             part = chosen.slice(start, start + rows_per_batch)
-            if len(schema):
-                yield pa.RecordBatch.from_arrays(self.read(part, columns), schema=schema)
-            else:
-                yield pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), part.size, [None], 0))
+            yield batch_of(self.read(part, columns), part.size, schema)
 
     def to_table(self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None) -> pa.Table:
         """The content in key order, with one chunk per batch.

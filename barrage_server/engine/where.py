@@ -19,6 +19,7 @@ from barrage_server.engine.update import TableUpdate, all_columns
 from barrage_server.engine.version import FEW_ROWS, TableVersion
 from barrage_server.errors import SchemaMismatchError
 from barrage_server.rowset import RowSet
+from barrage_server.wire.empty import batch_of
 
 __all__ = ["Flags", "Predicate", "Where", "row_flags", "where"]
 
@@ -180,7 +181,7 @@ class Where(Operator):
 
     def flags(self, version: TableVersion, rows: RowSet) -> Flags:
         """Whether each of ``rows``, one piece at most, satisfies the predicate."""
-        batch = pa.RecordBatch.from_arrays(version.read(rows, self._columns), schema=self._batch_schema)
+        batch = batch_of(version.read(rows, self._columns), rows.size, self._batch_schema)
         return row_flags(self._predicate(batch), rows.size)
 
 

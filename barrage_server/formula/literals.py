@@ -165,12 +165,13 @@ def number(text: str, sign: int = 1) -> tuple[Any, Kind]:
     if based and not digits[2:]:
         raise ValueError("The number has no digits.")
     whole = int(digits, {"0x": 16, "0b": 2}.get(digits[:2], 10))
+    is_long = word[-1] == "l" or whole > _INT
     if based and 2**63 <= whole < 2**64:  # the bits of a negative number
         whole -= 2**64
     whole *= sign
     if not -(2**63) <= whole < 2**63:
         raise ValueError("The number is beyond the 64 bits of a long: write a double, such as 1e20.")
-    return whole, (LONG if word[-1] == "l" or abs(whole) > _INT else INT)
+    return whole, (LONG if is_long else INT)
 
 
 def _fraction(word: str) -> float:

@@ -15,6 +15,7 @@ from barrage_server.server.private_tables import Need
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import guarded
+from barrage_server.wire.empty import batch_of
 
 __all__ = ["Download", "DownloadStream", "parts"]
 
@@ -114,7 +115,7 @@ class Download(DownloadStream):
 
     def _as_announced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the stream's schema, in which every column is nullable."""
-        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        return batch_of(batch.columns, batch.num_rows, self.schema)
 
 
 def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

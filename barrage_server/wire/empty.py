@@ -1,13 +1,33 @@
-"""Arrays without elements."""
+"""Arrays without elements, and batches without columns."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.wire.schema import unwrapped_type
 
-__all__ = ["empty_array"]
+__all__ = ["batch_of", "empty_array", "table_of"]
+
+
+def batch_of(columns: Sequence[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch of ``columns``, or of ``rows`` rows if there are no columns.
+
+    Arrow makes a batch without rows of no columns.
+    """
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    made = pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], 0))
+    return made.replace_schema_metadata(schema.metadata)
+
+
+def table_of(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int, schema: pa.Schema) -> pa.Table:
+    """Return the table of ``columns``, or of ``rows`` rows if there are no columns."""
+    if columns:
+        return pa.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_batches([batch_of((), rows, schema)])
 
 
 def empty_array(data_type: pa.DataType) -> pa.Array:

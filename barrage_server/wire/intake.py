@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from barrage_server.errors import LimitError, WireFormatError
+from barrage_server.wire.empty import batch_of
 from barrage_server.wire.one_list import OneListReader
 from barrage_server.wire.plain_form import to_plain
 from barrage_server.wire.plain_size import held_size, plain_size
@@ -73,7 +74,7 @@ class Intake:
             LimitError: a limit is exceeded.
 
         """
-        return pa.RecordBatch.from_arrays(self.take_columns(batch), schema=self.schema)
+        return batch_of(self.take_columns(batch), batch.num_rows, self.schema)
 
     def take_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Convert ``batch`` to columns in plain form. Raises what :meth:`take` does."""

@@ -49,7 +49,7 @@ class _Pending:
         self.metadata = metadata
         self.adds: list[list[pa.Array]] = [[] for _ in range(columns)]
         self.mods: list[list[pa.Array]] = [[] for _ in range(columns)]
-        self.adds_left = metadata.included_rows.size
+        self.adds_left = metadata.included_rows.size if columns else 0
         modified = metadata.modified_rows or ()
         if modified and len(modified) != columns:
             raise WireFormatError(
@@ -219,12 +219,12 @@ class MessageReader:
 
 
 def _take_adds(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
-    if rows > pending.adds_left:
+    if rows > pending.adds_left and arrays:
         raise WireFormatError(f"a record batch of {rows} added rows where {pending.adds_left} are left")
     for chunks, array in zip(pending.adds, arrays, strict=True):
         if len(array):
             chunks.append(array)
-    pending.adds_left -= rows
+    pending.adds_left -= rows if arrays else 0
     if pending.add_batches is not None:
         pending.add_batches -= 1
 

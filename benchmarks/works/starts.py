@@ -35,7 +35,17 @@ OPERATIONS: Final[dict[str, Callable[[Table, Table], Table]]] = {
     "update": lambda table, _: table.update("y = x * 2"),
     "sort": lambda table, _: table.sort("x"),
     "sum, count": lambda table, _: table.agg_by([bs.agg.sum_("s = x"), bs.agg.count_("n")], by="k"),
+    "median": lambda table, _: table.agg_by([bs.agg.median("m = x")], by="k"),
+    "select_distinct": lambda table, _: table.select_distinct("k"),
+    "group_by": lambda table, _: table.group_by("k"),
+    "first_by": lambda table, _: table.first_by("k"),
+    "head_by": lambda table, _: table.head_by(2, "k"),
+    "where_in": lambda table, names: table.where_in(names.where("v < 0.5"), "k"),
     "natural_join": lambda table, names: table.natural_join(names, on="k"),
+    "left_outer_join": lambda table, names: table.left_outer_join(names, on="k"),
+    "aj": lambda table, names: table.aj(names, ["k", "x >= v"]),
+    "cum_sum": lambda table, _: table.update_by(bs.updateby.cum_sum("s = x"), by="k"),
+    "rolling_avg_tick": lambda table, _: table.update_by(bs.updateby.rolling_avg_tick("a = x", rev_ticks=5), by="k"),
 }
 
 

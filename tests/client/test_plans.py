@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyarrow import flight
 
 import barrage_server as bs
 from barrage_server.client import plan_calls
@@ -44,6 +45,18 @@ def trades(server: bs.Server) -> KeyedTable:
 def computed(server: bs.Server) -> list[str]:
     """The operations that the server holds results of."""
     return sorted(one.operation for one in server.statistics().results)
+
+
+def test_a_table_without_columns_has_its_rows(client: bs.Client) -> None:
+    rows = client.empty_table(5)
+    assert rows.size == rows.to_arrow().num_rows == rows.flatten().to_arrow().num_rows == 5
+    assert rows.to_arrow(viewport=range(1, 4)).num_rows == 3
+    assert len(rows.to_pandas()) == 5
+    rows.bind("rows")
+    assert client.snapshot("rows").num_rows == 5
+    with flight.connect(client.uri) as stock:
+        assert stock.do_get(flight.Ticket(b"s/rows")).read_all().num_rows == 5
+    assert rows.update("n = i").to_arrow()["n"].to_pylist() == [0, 1, 2, 3, 4]
 
 
 def test_a_plan_asks_the_server_for_nothing_until_content_is_asked_for(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+import barrage_server as bs
 from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError
 from barrage_server.formula import compile_condition, compile_formula, rename_pair, split_assignment
 
@@ -250,3 +252,21 @@ def test_the_array_of_a_column_is_the_nearest_name_of_one() -> None:
 def test_periods_have_no_months() -> None:
     with pytest.raises(InvalidRequestError, match="A period has days and weeks"):
         compile_formula("d + 'P1M'", {"d": pa.date32()})
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind"),
+    [
+        ("1_000_000", 1_000_000, pa.int32()),
+        ("1e1_0", 1e10, pa.float64()),
+        ("0xF_F", 255, pa.int32()),
+        ("0xFFFFFFFF", 4_294_967_295, pa.int64()),
+        ("0xFFFFFFFFFFFFFFFF", -1, pa.int64()),
+        ("3.4e38f", float(np.float32(3.4e38)), pa.float32()),
+        ("0e-999", 0.0, pa.float64()),
+    ],
+)
+def test_numbers_have_the_type_that_has_room_for_them(text: str, value: float, kind: pa.DataType) -> None:
+    found = bs.empty_table(1).update(f"y = {text}")
+    assert found.schema.field("y").type == kind
+    assert found.to_arrow()["y"].to_pylist() == [value]
