@@ -122,16 +122,19 @@ class Where(Operator):
         if touched:
             keys = touched.keys()
             were_in, are_in = self.changed_flags(change, touched)
-            if np.count_nonzero(are_in != were_in):
+            differ = are_in != were_in
+            if np.count_nonzero(differ):
+                rows = rows.toggled(keys[differ], are_in[differ])
                 came = RowSet.from_sorted_keys(keys[are_in > were_in])
                 left = RowSet.from_sorted_keys(keys[are_in < were_in])
             stayed = RowSet.from_sorted_keys(keys[are_in & were_in])
+        if removed or added:
+            rows = rows.exchanged(removed, added)
         if came:
             added = added | came if added else came
         if left:
             removed = removed | left if removed else left
-        if removed or added:
-            self.rows = rows = rows.exchanged(removed, added)
+        self.rows = rows
         modified = tuple(
             [
                 changed if not changed else stayed if changed is touched else (changed & rows) - came

@@ -10,8 +10,8 @@ import numpy as np
 from barrage_server.rowset import _key_lists, _ranges
 from barrage_server.rowset._key_storage import KeyStorage
 from barrage_server.rowset._part import BITS
-from barrage_server.rowset._patched import LEAST, MOST_AT_ONCE, Patched, patched
-from barrage_server.rowset._ranges import Keys
+from barrage_server.rowset._patched import LEAST, MOST_AT_ONCE, Patch, Patched, is_inside, patch_of, patched
+from barrage_server.rowset._ranges import Keys, Mask
 from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import (
     FEW_KEYS,
@@ -131,8 +131,8 @@ def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeySto
     if not isinstance(one, Segmented | Patched) or removed.size + added.size > MOST_AT_ONCE:
         return symmetric_difference(one, symmetric_difference(removed, added))
     left, came = removed.keys(), added.keys()
-    if one.size >= LEAST:
-        held = patched(one, left, came)
+    if one.size >= LEAST and is_inside(one, left) and is_inside(one, came):
+        held = patched(one, patch_of(left, came))
         if held is not None:
             return held
     if left.size and came.size:
@@ -140,11 +140,22 @@ def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeySto
     return toggled(one, left if left.size else came)
 
 
-def toggled(one: KeyStorage, keys: Keys) -> KeyStorage:
-    """Return the keys in one of ``one`` and ``keys``, which are strictly increasing."""
+def toggled(one: KeyStorage, keys: Keys, come: Mask | None = None) -> KeyStorage:
+    """Return the keys in one of ``one`` and ``keys``.
+
+    Args:
+        one: the present keys.
+        keys: strictly increasing keys.
+        come: whether each of them comes, because it is missing; ``None`` if that is not known.
+
+    """
     if not keys.size:
         return one
     if isinstance(one, Segmented | Patched) and keys.size <= FEW_KEYS:
+        if come is not None and one.size >= LEAST and is_inside(one, keys):
+            held = patched(one, Patch(keys, np.where(come, 1, -1)))
+            if held is not None:
+                return held
         return of_segments(one.segments().toggled(keys))
     return symmetric_difference(one, of_keys(keys))
 

@@ -11,7 +11,7 @@ from barrage_server.rowset._ranges import Keys, Mask, RangeList
 from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import Segmented
 
-__all__ = ["LEAST", "MOST_AT_ONCE", "Patch", "Patched", "patch_of", "patched"]
+__all__ = ["LEAST", "MOST_AT_ONCE", "Patch", "Patched", "is_inside", "patch_of", "patched"]
 
 LEAST: Final = 1 << 17
 """The least keys of a set with changes aside: smaller sets are copied as fast."""
@@ -156,19 +156,21 @@ def patch_of(removed: Keys, added: Keys) -> Patch:
     return Patch(removed, np.full(removed.size, -1)).then(Patch(added, np.full(added.size, 1)))
 
 
-def patched(one: Segmented | Patched, removed: Keys, added: Keys) -> Segmented | Patched | None:
+def is_inside(one: KeyStorage, keys: Keys) -> bool:
+    """Whether increasing ``keys`` lie between the first and the last key."""
+    return not keys.size or (one.first < keys.item(0) and keys.item(-1) < one.last)
+
+
+def patched(one: Segmented | Patched, patch: Patch) -> Segmented | Patched | None:
     """Return other keys, of which some stay aside, or ``None`` if these are too many.
 
     Args:
         one: the present keys, at least ``LEAST``.
-        removed: some of them, strictly increasing.
-        added: strictly increasing keys that are not among them without ``removed``.
+        patch: how the others differ from them. Its keys are inside.
 
     """
     base, former = one.parts() if isinstance(one, Patched) else (one, None)
-    if not all(base.first < int(keys[0]) and int(keys[-1]) < base.last for keys in (removed, added) if keys.size):
-        return None
-    patch, size = patch_of(removed, added), one.size - removed.size + added.size
+    size = one.size + int(patch.signs.sum())
     patch = patch if former is None else former.then(patch)
     if not patch.keys.size:
         return base

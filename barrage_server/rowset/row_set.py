@@ -331,15 +331,17 @@ class RowSet:
         """
         return self._result(_combine.exchanged(self._held, removed._held, added._held), self)
 
-    def toggled(self, keys: Keys) -> RowSet:
+    def toggled(self, keys: Keys, come: Mask | None = None) -> RowSet:
         """Return the keys in either this set or ``keys``, and not in both.
 
         For few keys it costs less than ``^`` with a set of them.
 
         Args:
             keys: int64, from 0, strictly increasing; unchecked.
+            come: whether each of them comes, as it is not in the set; unchecked. If that is known, few changes of a
+                large set are kept beside it as by :meth:`exchanged`.
         """
-        held = _combine.toggled(self._held, keys)
+        held = _combine.toggled(self._held, keys, come)
         return self if held is self._held else RowSet._of(held)
 
     def _result(self, held: KeyStorage, other: RowSet) -> RowSet:

@@ -254,7 +254,10 @@ def test_changes_beside_a_large_set_are_those_of_all_keys(seed: int, most: int) 
         if random.random() < 0.1:
             recent = np.append(recent, [0, space - 1])
         removed, added = wanted[is_there[wanted]], wanted[~is_there[wanted]]
-        rows = rows.exchanged(RowSet.from_keys(removed), RowSet.from_keys(added))
+        if random.random() < 0.5:
+            rows = rows.exchanged(RowSet.from_keys(removed), RowSet.from_keys(added))
+        else:
+            rows = rows.toggled(wanted, ~is_there[wanted])
         is_there[removed], is_there[added] = False, True
         keys = np.flatnonzero(is_there)
         stayed_beside += base_of(rows) is not None
