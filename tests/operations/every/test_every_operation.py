@@ -125,14 +125,19 @@ def any_link(most_growing: list[int]) -> Choice:
     return choose
 
 
-def test_every_operation_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new method, aggregation or function fails here until it has a computation in plain Python beside it."""
-    found = noted_names(monkeypatch)
+def make_each() -> None:
+    """Make the result of each operation once."""
     for link in LINKS.values():
         graph = prepared(UpdateGraph())
         sources = [kind(graph) for kind in (KeyedSource, BlinkSource, KeyedSource, KeyedSource, LookupSource)]
         parents, sides = [source.table for source in sources[:2]], Sides(*(source.table for source in sources[2:]))
         link.make(next(table for table in parents if link.suits(table)), sides)
+
+
+def test_every_operation_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new method, aggregation or function fails here until it has a computation in plain Python beside it."""
+    found = noted_names(monkeypatch)
+    make_each()
     assert every_name() - found == set()
 
 
@@ -159,11 +164,7 @@ def test_no_operation_has_tables_that_count_nowhere(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(UpdateGraph, "attach", noted_attach)
     monkeypatch.setattr(Table, "operate", noted_operate)
-    for link in LINKS.values():
-        graph = prepared(UpdateGraph())
-        sources = [kind(graph) for kind in (KeyedSource, BlinkSource, KeyedSource, KeyedSource, LookupSource)]
-        parents, sides = [source.table for source in sources[:2]], Sides(*(source.table for source in sources[2:]))
-        link.make(next(table for table in parents if link.suits(table)), sides)
+    make_each()
     assert with_parts >= {"full_outer_join", "merge"}
 
 
