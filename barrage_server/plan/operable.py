@@ -426,6 +426,7 @@ class Operable(Plottable[Result]):
         """This table as it is now; the result does not change any more."""
         return self.operate(plan.Snapshot())
 
+    @property
     def meta_table(self) -> Result:
         """The columns of this table, a row for each: name and type."""
         return self.operate(plan.MetaTable())

@@ -102,7 +102,7 @@ def test_operations_have_our_meaning(client: bs.Client) -> None:
     assert bs.merge([numbers.head(1), client.table("numbers").where([]).view(["a", "b", "d"])]).size == 11
     assert client.table("numbers").where([]).size == 10
     assert numbers.agg_by(bs.agg.unique("a", non_unique_sentinel=-1), "b").to_arrow()["a"].to_pylist() == [-1] * 3
-    assert numbers.meta_table().to_arrow()["Name"].to_pylist() == ["a", "b", "d"]
+    assert numbers.meta_table.to_arrow()["Name"].to_pylist() == ["a", "b", "d"]
     joined = bs.multi_join([numbers.view(["a", "b"]), numbers.view(["a", "d"])], on="a")
     assert joined.to_arrow().equals(numbers.to_arrow())
     merged = bs.merge([numbers.where("b == 0"), numbers.where("b == 1")], order_by="a")

@@ -175,7 +175,7 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
         UpdateBy((updateby.ema_tick(2, "b"), updateby.delta("c = b")), ("a",)),
     ),
     (lambda table: table.snapshot(), Snapshot()),
-    (lambda table: table.meta_table(), MetaTable()),
+    (lambda table: table.meta_table, MetaTable()),
     (lambda table: multi_join([table, OTHER], "a"), MultiJoin((MultiJoinColumns(("a",)), MultiJoinColumns(("a",))))),
     (
         lambda table: multi_join([MultiJoinInput(table, "a", "c"), MultiJoinInput(OTHER, ["a = b"])]),

@@ -16,7 +16,7 @@ from barrage_server.engine.frames import arrow_rows
 from barrage_server.engine.restricted import source_of
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan.operable import Operable
-from barrage_server.plan.operation import MetaTable, Operation
+from barrage_server.plan.operation import Operation
 from barrage_server.publish import apply_rows
 from barrage_server.server.console.context import ScriptContext
 from barrage_server.server.console.script_partitions import ScriptPartitionedTable
@@ -70,11 +70,6 @@ class ScriptTable(Operable["ScriptTable"]):
     def partition_by(self, by: str | Sequence[str], drop_keys: bool = False) -> ScriptPartitionedTable:
         """This table as one table for each key in the columns ``by``, made on request."""
         return ScriptPartitionedTable(self, by, drop_keys)
-
-    @property
-    def meta_table(self) -> ScriptTable:  # type: ignore[override]  # as Deephaven's tables have it
-        """The columns of this table, a row for each: name and type."""
-        return self.operate(MetaTable())
 
     @property
     def size(self) -> int:

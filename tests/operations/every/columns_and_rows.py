@@ -182,7 +182,7 @@ LINKS: Final[dict[str, Link]] = {
         back_row=lambda row: (row[0], row[3], "a", row[0] > 4, [row[1]]),
     ),
     "meta_table": Link(
-        lambda table, _: table.meta_table(),
+        lambda table, _: table.meta_table,
         lambda given: [
             ("key", "int", "Normal", False),
             ("number", "double", "Normal", False),

@@ -37,7 +37,9 @@ def noted_names(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return call
 
     for owner, name in METHODS:
-        monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
+        method = getattr(owner, name)
+        is_property = isinstance(method, property)
+        monkeypatch.setattr(owner, name, property(noted(name, method.fget)) if is_property else noted(name, method))
     operate = Table.operate
 
     def operate_noted(self: Table, operation: plan.Operation, *others: Table) -> Table:
