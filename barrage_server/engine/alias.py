@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -43,28 +42,10 @@ def own(source: Table) -> DerivedTable:
 
     It holds the only reference to ``source``.
     """
-    made = OwningAlias([source], source.name, Same(source.schema), traits=source.traits)
+    made = DerivedTable([source], source.name, Same(source.schema), traits=source.traits)
+    made.owned = (source,)
     source.graph.attach(made)
     return made
-
-
-class OwningAlias(DerivedTable):
-    """An alias that holds the only reference to its source."""
-
-    @property
-    def owned(self) -> Sequence[Table]:
-        """The source."""
-        return self.parents
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of storage of the source."""
-        return sum(parent.nbytes for parent in self.parents)
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of storage of the source, which only this table references."""
-        return self.nbytes
 
 
 class Same(Operator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -75,7 +75,6 @@ class DerivedTable(Table):
         self.changed_rows = 0
         self.seconds = 0.0
         self.most_seconds = math.inf
-        self._owned: tuple[DerivedTable, ...] = ()
         self.check_parents()
         versions = graph.versions(self.parents)
         self._fixed = tuple(
@@ -106,24 +105,19 @@ class DerivedTable(Table):
         """Bytes of the operator's state, and of all parents, whose columns may be shared."""
         return self._operator.nbytes + sum(parent.nbytes for parent in self.parents)
 
-    @property
-    def owned(self) -> Sequence[Table]:
-        """The parents that only this table references. They fail with it."""
-        return self._owned
-
-    def own(self, parents: Iterable[DerivedTable]) -> None:
-        """Take over parents that nobody else has got: they count as parts of this table."""
-        self._owned = tuple(parents)
-
     def bound(self, seconds: float) -> None:
         """Set :attr:`most_seconds` of this table and of those that it owns."""
-        for table in (self, *self._owned):
-            table.most_seconds = seconds
+        self.most_seconds = seconds
+        for table in self._owned_derived():
+            table.bound(seconds)
 
     @property
     def all_seconds(self) -> float:
-        """Seconds of all cycles, with those of the tables that it owns."""
-        return self.seconds + sum(table.seconds for table in self._owned)
+        """The seconds of this table and of those that it owns."""
+        return self.seconds + sum(table.all_seconds for table in self._owned_derived())
+
+    def _owned_derived(self) -> Iterator[DerivedTable]:
+        return (table for table in self.owned if isinstance(table, DerivedTable))
 
     @property
     def included(self) -> Sequence[Table]:
@@ -134,7 +128,7 @@ class DerivedTable(Table):
     def state_bytes(self) -> int:
         """Bytes of its own: the operator's state, a row set, and the tables that it owns."""
         own = self._operator.nbytes + row_bytes(self._outcome.rows, [parent.version for parent in self.parents])
-        return own + sum(table.state_bytes for table in self._owned)
+        return own + sum(table.state_bytes for table in self.owned)
 
     def current_rows(self) -> RowSet:
         """The rows of the last outcome."""

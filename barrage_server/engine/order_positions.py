@@ -22,7 +22,7 @@ _RUN: Final = 1 << _RUN_BITS
 """Leaves that are counted together. The sum of their rows must fit into 16 bits."""
 _COLUMNS: Final = np.arange(_RUN)
 _SINGLY: Final = 16
-"""Leaves per look-up so far up to which each leaf is counted."""
+"""Leaves for each look-up so far; with fewer, counting every leaf costs less than counting in runs."""
 _LOW_BYTES: Final = np.uint64(0x00FF00FF00FF00FF)
 _SUM_OF_FOUR: Final = np.uint64(0x0001000100010001)
 
@@ -57,7 +57,7 @@ class Positions:
 
     def of_places(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
         """The number of rows before places behind ``offsets`` rows of their leaf."""
-        found = offsets.astype(np.int64)
+        found = offsets.astype(np.int64)  # a copy, to add to
         before = self._before_leaves(len(leaves))
         if before is not None:
             found += before[leaves]

@@ -63,6 +63,8 @@ class Table(Operable["Table"], Readable):
     height: int = 0
     """The length of the longest path to a source table, in parents."""
     parents: tuple[Table, ...] = ()
+    owned: tuple[Table, ...] = ()
+    """The parents that only this table references. Their storage and time count as its own, and they fail with it."""
     """The tables that this one is computed from."""
     is_refreshing: bool = True
     """Whether the table may change. Tables computed only from constant tables are constant, too."""
@@ -136,11 +138,6 @@ class Table(Operable["Table"], Readable):
     @abstractmethod
     def nbytes(self) -> int:
         """Bytes of storage for the columns, uncollected garbage included."""
-
-    @property
-    def owned(self) -> Sequence[Table]:
-        """The parents that only this table references. They fail with it."""
-        return ()
 
     @property
     def state_bytes(self) -> int:

@@ -185,9 +185,8 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
             needs_order = function in RANKED or function in DISTINCT
             needed, takes = ("values that have an order", is_sortable) if needs_order else ("numbers", is_number)
             given = list(zip(wanted, types, strict=True))
-            told = " and ".join(
-                f"{name!r} of type {kind}" for name, kind in [one for one in given if not takes(one[1])] or given
-            )
+            refused = [(name, kind) for name, kind in given if not takes(kind)] or given
+            told = " and ".join(f"{name!r} of type {kind}" for name, kind in refused)
             raise InvalidRequestError(
                 f"{function} takes {needed}, and not column {told}. Convert it in an update before."
             ) from None

@@ -75,15 +75,15 @@ def make(
 
 
 def owning(made: Table, parts: Sequence[Table]) -> Table:
-    """Return ``made``, of which ``parts`` are parts.
+    """Return a table, which owns its parents.
 
     Args:
-        made: a table that was computed from them.
-        parts: tables that nobody else has got.
+        made: the table; one that does not tick owns nothing, since its storage includes that of its parents.
+        parts: parents that no other code references.
 
     """
     if isinstance(made, DerivedTable):
-        made.own(part for part in parts if isinstance(part, DerivedTable))
+        made.owned = tuple(parts)
     return made
 
 

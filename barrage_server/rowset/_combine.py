@@ -135,9 +135,7 @@ def exchanged(one: KeyStorage, removed: KeyStorage, added: KeyStorage) -> KeySto
         held = patched(one, patch_of(left, came))
         if held is not None:
             return held
-    if left.size and came.size:
-        return toggled(one, _key_lists.symmetric_difference(left, came))
-    return toggled(one, left if left.size else came)
+    return toggled(one, _key_lists.symmetric_difference(left, came))
 
 
 def toggled(one: KeyStorage, keys: Keys, come: Mask | None = None) -> KeyStorage:

@@ -14,12 +14,13 @@ from barrage_server.rowset._storage import Segmented
 __all__ = ["LEAST", "MOST_AT_ONCE", "Patch", "Patched", "is_inside", "patch_of", "patched"]
 
 LEAST: Final = 1 << 17
-"""The least keys of a set with changes aside: smaller sets are copied as fast."""
+"""The least size of a set whose changes stay aside: smaller sets are copied as fast."""
 _MOST: Final = 1 << 12
-"""The most changes aside."""
+"""The most changes that stay aside."""
 MOST_AT_ONCE: Final = 1 << 11
-"""The most changes of one exchange of which some stay aside."""
+"""The most changes of one exchange that are not written into the segments at once."""
 _KEYS_PER_CHANGE: Final = 1 << 6
+"""The least keys of a set for each change that stays aside."""
 
 
 class Patch(NamedTuple):
@@ -162,11 +163,11 @@ def is_inside(one: KeyStorage, keys: Keys) -> bool:
 
 
 def patched(one: Segmented | Patched, patch: Patch) -> Segmented | Patched | None:
-    """Return other keys, of which some stay aside, or ``None`` if these are too many.
+    """Return the changed keys, with changes aside; ``None`` if these are too many.
 
     Args:
         one: the present keys, at least ``LEAST``.
-        patch: how the others differ from them. Its keys are inside.
+        patch: the change, whose keys are inside of them.
 
     """
     base, former = one.parts() if isinstance(one, Patched) else (one, None)
