@@ -19,6 +19,7 @@ import pytest
 
 from tests.faults import raw_http2 as http2
 from tests.faults.guarded import Figures, Guarded, guarded
+from tests.live.proxy import Proxy
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -142,7 +143,8 @@ def large_messages(server: Guarded, held: ExitStack) -> None:
 
 def wrong_tokens(server: Guarded, held: ExitStack) -> None:
     """A thousand guesses: after sixty they are not looked at any more, and connections end that make too many."""
-    channel: Any = held.enter_context(grpc.insecure_channel(f"127.0.0.1:{server.port}"))
+    proxy = held.enter_context(Proxy(server.port, STRANGER))  # gRPC cannot choose the address that it calls from
+    channel: Any = held.enter_context(grpc.insecure_channel(f"127.0.0.1:{proxy.port}"))
     call = channel.unary_stream(f"{FLIGHT}/ListFlights")
     codes: list[grpc.StatusCode] = []
     for number in range(1000):

@@ -18,10 +18,16 @@ class Proxy:
 
     A connection has a thread for each direction. While the proxy is stalled, they do not read: what is sent fills the
     buffers of both ends. While the target is away, connections are closed at once, as those to a dead server are.
+
+    Args:
+        target: the port that it passes on to.
+        source: the address of this machine that its connections to the target come from.
+
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, source: str = "127.0.0.1") -> None:
         self._target = target
+        self._source = source
         self._flowing = threading.Event()
         self._flowing.set()
         self._lock = threading.Lock()
@@ -90,7 +96,7 @@ class Proxy:
             except OSError:
                 return
             try:
-                far = socket.create_connection(("127.0.0.1", self._target))
+                far = socket.create_connection(("127.0.0.1", self._target), source_address=(self._source, 0))
             except OSError:
                 near.close()
                 continue
