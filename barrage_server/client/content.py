@@ -227,10 +227,10 @@ class Content:
             if shown is not self._onto:
                 shown.restate(fresh.traits, fresh.key_columns)
             shown.apply(difference(shown.version, fresh.version))
-            applier.adopt(shown)
             self._table = shown
         else:
             self._table = fresh
+        applier.adopt(self._table)  # whose origin refers to the applier
 
     def _update(self, *, is_snapshot: bool) -> Update | None:
         before, after = self._version, self.version

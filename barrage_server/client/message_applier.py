@@ -8,6 +8,7 @@ whole table are in key space in both.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from barrage_server.client.cells import Values, merged, picked
 from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableTraits, TableUpdate, UpdateGraph
-from barrage_server.errors import WireFormatError
+from barrage_server.errors import InternalError, WireFormatError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription import Dialect, Window
 from barrage_server.wire.metadata import UpdateMetadata
@@ -42,7 +43,6 @@ class MessageApplier:
 
     Attributes:
         dialect: the dialect of viewport messages.
-        table: the replica, with the rows and columns in view. It is replaced when the columns change.
         window: the window of the last snapshot; None before the first.
         table_size: rows of the whole table.
         step: the server's step of the last message; -1 before, and for tables that never change.
@@ -69,7 +69,8 @@ class MessageApplier:
         self._is_window = window.positions is not None and window.positions.size <= _MAX_WINDOW
         self._whole = RowSet.empty()
         self._columns = self._numbers(window.columns)
-        self.table = self._make_table()
+        self._made: ReplicaTable | None = self._make_table()
+        self._adopted: weakref.ref[ReplicaTable] | None = None
         self.window: Window | None = None
         self.table_size = 0
         self.step = -1
@@ -83,9 +84,25 @@ class MessageApplier:
             and (self.window.reverse == window.reverse or window.is_full)
         )
 
+    @property
+    def table(self) -> ReplicaTable:
+        """The replica, with the rows and columns in view.
+
+        It is replaced when the columns change.
+        """
+        table = self._made
+        if table is None and self._adopted is not None:
+            table = self._adopted()
+        if table is None:
+            raise InternalError("The replica that messages were applied to is there no more.")
+        return table
+
     def adopt(self, table: ReplicaTable) -> None:
-        """Replace the replica by ``table``, which has the same rows and columns."""
-        self.table = table
+        """Make ``table`` the replica, which has the same rows and columns.
+
+        The caller keeps it: it may refer to this applier, and both are freed with the last other reference to it.
+        """
+        self._made, self._adopted = None, weakref.ref(table)
 
     def apply(self, message: IncomingMessage) -> None:
         """Bring the replica up to the message.
@@ -191,7 +208,7 @@ class MessageApplier:
         """
         before, earlier, metadata = self.table.version, self._columns, message.metadata
         self._columns = window.columns
-        self.table = self._make_table()
+        table = self._made = self._make_table()
         if self._flat:
             kept = before.row_set - (metadata.removed_rows or RowSet.empty())
             rows = RowSet.flat(kept.size)
@@ -203,7 +220,7 @@ class MessageApplier:
             if not set(window.columns).issubset(earlier):
                 raise WireFormatError("The server sent no data for columns that came into view.")
             values = before.read(kept, [earlier.index(number) for number in window.columns])
-            self.table.apply(ReplicaUpdate(rows, columns=values))
+            table.apply(ReplicaUpdate(rows, columns=values))
         return message
 
     def _numbers(self, columns: tuple[int, ...] | None) -> tuple[int, ...]:
