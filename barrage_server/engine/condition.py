@@ -201,6 +201,11 @@ def _kind(node: ast.expr) -> str:
     )
 
 
+def _combined(combine: Callable[[pa.Array, pa.Array], pa.Array], tests: Sequence[_Test]) -> _Test:
+    """The answers of one test or more, as one."""
+    return tests[0] if len(tests) == 1 else lambda batch: reduce(combine, (test(batch) for test in tests))
+
+
 class _Compiler:
     """Compiles the parts of a checked condition for one schema."""
 
@@ -212,14 +217,12 @@ class _Compiler:
         match node:
             case ast.BoolOp(op=op, values=values):
                 combine = pc.and_kleene if isinstance(op, ast.And) else pc.or_kleene
-                parts = [self.test(value) for value in values]
-                return lambda batch: reduce(combine, (part(batch) for part in parts))
+                return _combined(combine, [self.test(value) for value in values])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 inner = self.test(operand)
                 return lambda batch: pc.invert(inner(batch))
             case ast.Compare():
-                tests = [self._comparison(*pair) for pair in _pairs(node)]
-                return lambda batch: reduce(pc.and_kleene, (test(batch) for test in tests))
+                return _combined(pc.and_kleene, [self._comparison(*pair) for pair in _pairs(node)])
             case ast.Constant(value=bool() as value):
                 return lambda batch: pa.repeat(pa.scalar(value), batch.num_rows)
         name = _column_name(node)

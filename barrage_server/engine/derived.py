@@ -275,7 +275,8 @@ class _NoRows(Operator):
 
 
 def _size(update: TableUpdate) -> int:
-    return update.added.size + update.removed.size + update.modified_rows.size
+    added = update.added.size
+    return added if update.only_adds else added + update.removed.size + update.modified_rows.size
 
 
 def row_bytes(rows: RowSet, versions: Iterable[TableVersion]) -> int:

@@ -143,7 +143,7 @@ class RenumberedView(ColumnView):
         numbering: the keys; one object for all columns of a version, which share the search for the rows.
     """
 
-    __slots__ = ("_copies", "_numbering", "_view", "depth", "is_frozen", "type")
+    __slots__ = ("_numbering", "_view", "depth", "is_frozen", "type")
 
     def __init__(self, view: ColumnView, numbering: Numbering) -> None:
         self.type = view.type
@@ -151,7 +151,6 @@ class RenumberedView(ColumnView):
         self.depth = view.depth + 1
         self._view = view
         self._numbering = numbering
-        self._copies = storage_kind(view.type) is StorageKind.HEAP
 
     def read(self, plan: ReadPlan) -> pa.Array:
         """Read the rows by their keys in the other table.
@@ -162,7 +161,8 @@ class RenumberedView(ColumnView):
         if known is None or known[0] is not self._numbering:
             known = plan.in_source = (self._numbering, self._numbering.plan_of(plan.rows))
         array = self._view.read(known[1])
-        return own_values(array, np.arange(len(array))) if self._copies else array
+        is_in_heap = storage_kind(self.type) is StorageKind.HEAP
+        return own_values(array, np.arange(len(array))) if is_in_heap else array
 
     def piece_end(self, key: int) -> int:
         """The key of the last row in the same piece of storage."""

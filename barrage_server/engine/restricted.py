@@ -24,6 +24,7 @@ from barrage_server.engine.traits import ROUTE, TableTraits
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.values import differs
 from barrage_server.engine.version import TableVersion
+from barrage_server.engine.view import ColumnView
 from barrage_server.engine.where import Predicate, Where, row_flags
 from barrage_server.errors import InvalidRequestError, TableFailedError, UnsupportedOperationError
 from barrage_server.rowset import RowSet, RowSetShiftData
@@ -246,7 +247,8 @@ class Restrict(Operator):
             appended.append(where.chosen_keys(version, added))
             self._next = appended.size
         own = TableUpdate.of_added(_span(first, self._next), len(self._shown))
-        return self._numbered(version, RowSet.flat(self._next), own, appended.numbering())
+        self.readable = rows = _span(0, self._next)
+        return Outcome(rows, self._views(version, appended.numbering()), own)
 
     def _is_out_of_order(self, update: TableUpdate) -> bool:
         """Whether a row was removed, or inserted before others."""
@@ -335,11 +337,12 @@ class Restrict(Operator):
         if self._where is None:
             self.readable = version.readable
             return Outcome(rows, [version.views[number] for number in self._shown], update)
-        return self._numbered(version, rows, update, Numbering(self._readable, self._next - self._readable.size))
-
-    def _numbered(self, version: TableVersion, rows: RowSet, update: TableUpdate, numbering: Numbering) -> Outcome:
+        numbering = Numbering(self._readable, self._next - self._readable.size)
         self.readable = _span(numbering.first, self._next)
-        return Outcome(rows, [RenumberedView(version.views[number], numbering) for number in self._shown], update)
+        return Outcome(rows, self._views(version, numbering), update)
+
+    def _views(self, version: TableVersion, numbering: Numbering) -> list[ColumnView]:
+        return [RenumberedView(version.views[number], numbering) for number in self._shown]
 
 
 def _without_values(field: pa.Field) -> pa.Field:

@@ -144,12 +144,16 @@ class TableVersion:
     def pieces(self, rows: RowSet, columns: Sequence[int]) -> Iterator[RowSet]:
         """Parts of ``rows`` to be read one at a time.
 
-        A part has about 65,536 rows, and ends where a piece of storage ends.
+        A part has about 65,536 rows, and ends where a piece of storage ends. Few rows are one part.
 
         Args:
             rows: row keys out of :attr:`readable`.
             columns: numbers of the columns that will be read.
         """
+        if 0 < rows.size <= FEW_ROWS:  # a copy is cheaper than the search for ends
+            check_interrupt()
+            yield rows
+            return
         views = [self._views[number] for number in columns if self._views[number].is_frozen]
         start = 0
         while start < rows.size:

@@ -163,9 +163,7 @@ class Where(Operator):
 
         Where the keys are needed, this costs less than :meth:`chosen`.
         """
-        parts = [
-            _keys_at(part, np.flatnonzero(self.flags(version, part))) for part in version.pieces(rows, self._columns)
-        ]
+        parts = [_keys_at(part, self.flags(version, part).nonzero()[0]) for part in version.pieces(rows, self._columns)]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 
     def flags_of(self, version: TableVersion, rows: RowSet) -> Flags:
