@@ -47,7 +47,7 @@ _ARENA_VARIABLE: Final = "MALLOC_ARENA_MAX"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of glibc's mallopt
 _MAPPED_BYTES: Final = 4 << 20
 """Bytes from which an array is mapped, and returned when it is freed. Mapped arrays can have large pages."""
-_KEPT_BYTES: Final = 32 << 20
+_KEPT_BYTES: Final = 128 << 20
 """Freed bytes that glibc keeps at the end of each arena."""
 _ARENAS: Final = 2
 """Arenas that all threads share. glibc's own bound is eight for each processor."""
