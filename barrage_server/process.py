@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ClassVar, Final, Protocol
 
@@ -31,6 +32,7 @@ __all__ = [
     "collect_new_objects_only",
     "end_with_process",
     "is_ending",
+    "keep_freed_memory",
     "leave_to_parent",
     "most_connections",
     "raise_descriptor_limit",
@@ -169,17 +171,31 @@ def choose_allocators() -> None:
     """
     if not os.environ.get(_POOL_VARIABLE) and "jemalloc" in pa.supported_memory_backends():
         pa.set_memory_pool(pa.jemalloc_memory_pool())
-    if any(os.environ.get(name) for name in _MALLOC_VARIABLES):
+    mallopt = keep_freed_memory(_KEPT_BYTES)
+    if mallopt is None:
         return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):  # another C library
-        return
-    mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
-    mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
     if not os.environ.get(_ARENA_VARIABLE):
         mallopt(_ARENA_MAX, _ARENAS)
     _allocators.chosen = True
+
+
+def keep_freed_memory(nbytes: int) -> Callable[[int, int], int] | None:
+    """Let glibc keep up to ``nbytes`` at the end of each arena, and return arrays of 4 MiB and more at once.
+
+    Without, it returns what is freed beyond a bound that depends on earlier arrays.
+
+    Returns:
+        Its ``mallopt``; ``None`` with another C library, and where variables of the environment say what to keep.
+    """
+    if any(os.environ.get(name) for name in _MALLOC_VARIABLES):
+        return None
+    try:
+        mallopt: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return None
+    mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
+    mallopt(_TRIM_THRESHOLD, nbytes)
+    return mallopt
 
 
 def collect_new_objects_only() -> None:

@@ -30,6 +30,26 @@ print(pa.default_memory_pool().backend_name, resource.getrusage(resource.RUSAGE_
 """
 
 
+MESSAGES = """
+import resource
+from barrage_server.process import keep_freed_memory
+
+if {keeps}:
+    assert keep_freed_memory(16 << 20) is not None
+
+def task():
+    messages = [bytes(300_000 + number) for number in range(24)]  # as the batches of a Spark task
+    messages.clear()
+
+for _ in range(3):
+    task()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    task()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
 FROZEN = """
 import gc
 from barrage_server.process import collect_new_objects_only
@@ -112,6 +132,13 @@ def cycles(**variables: str) -> tuple[str, int]:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
 def test_freed_memory_serves_the_next_arrays() -> None:
     assert cycles()[1] < 4_096
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+@pytest.mark.parametrize("keeps", [True, False])
+def test_messages_are_read_into_memory_that_earlier_ones_have_left(keeps: bool) -> None:
+    """If it is kept: glibc returns it otherwise."""
+    assert (int(run(MESSAGES.replace("{keeps}", str(keeps))).stdout) < 1_000) == keeps
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
