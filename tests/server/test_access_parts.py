@@ -34,9 +34,7 @@ from barrage_server.server.catalog import Catalog
 from barrage_server.server.roles import log_unknown_columns
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.tickets import export_ticket, scope_ticket
-from tests.server.conftest import DEEPHAVEN, address, doors
-from tests.server.follower import QUICK, Follower
-from tests.server.test_access import (
+from tests.server.access_calls import (
     ACTION_LINES,
     CONSOLE,
     DEEPHAVEN_LINES,
@@ -48,6 +46,8 @@ from tests.server.test_access import (
     path,
     ticket,
 )
+from tests.server.conftest import DEEPHAVEN, address, doors
+from tests.server.follower import QUICK, Follower
 from tests.waiting import until
 
 SCHEMA = pa.schema([("sym", pa.string()), ("region", pa.string()), ("price", pa.float64()), ("secret", pa.int64())])

@@ -26,8 +26,8 @@ import barrage_server as bs
 from barrage_server.server import Limits
 from barrage_server.server.authentication import REFUSED
 from barrage_server.wire.page_messages import PAGE_COMMAND
+from tests.server.access_calls import DESCRIBED, FLIGHT_SERVICE, PACKAGE, SCHEMA, VISIBLE
 from tests.server.deephaven.web_client import PATIENCE, WebClient
-from tests.server.test_access import DESCRIBED, FLIGHT_SERVICE, PACKAGE, SCHEMA, VISIBLE
 from tests.server.web.page_client import page
 
 OPEN = {f"{FLIGHT_SERVICE}/Handshake", f"{PACKAGE}.ConfigService/GetAuthenticationConstants"}
