@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from barrage_server.arguments import shown
 from barrage_server.engine.cells import MAX_PAGE_BITS
-from barrage_server.engine.conform import Rows, conform
+from barrage_server.engine.conform import Rows, conform_parts
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.operation import Operation, OperationKind
 from barrage_server.engine.restorable import RestorableTable
@@ -60,9 +60,9 @@ class AppendTable(RestorableTable):
             UnavailableError: the update graph is closed, as it is with its server, or the table was dropped.
             TableFailedError: a cycle failed in this table.
         """
-        batch = conform(self.schema, rows, table=self.name)
-        if len(batch[0]):
-            self.graph.stage(self, Operation(OperationKind.APPEND, batch))
+        parts = conform_parts(self.schema, rows, table=self.name)
+        if parts:
+            self.graph.stage(self, *(Operation(OperationKind.APPEND, part) for part in parts))
 
     @property
     def next_key(self) -> int:

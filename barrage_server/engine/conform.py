@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -12,7 +12,11 @@ from barrage_server.engine.types import normalise
 from barrage_server.errors import InvalidRequestError, SchemaMismatchError
 from barrage_server.public import public
 
-__all__ = ["ArrowStream", "Rows", "conform", "conform_key"]
+__all__ = ["ArrowStream", "Rows", "conform", "conform_key", "conform_parts"]
+
+
+_PART_ROWS: Final = 1 << 14
+"""Rows from which a part is written by itself: writing one costs what copying some thousand rows does."""
 
 
 @public
@@ -63,6 +67,29 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
     if len({len(array) for array in arrays}) > 1:
         raise SchemaMismatchError(f"All columns of a batch for table '{table}' must have the same length.")
     return arrays
+
+
+def conform_parts(schema: pa.Schema, rows: Rows, *, table: str) -> list[list[pa.Array]]:
+    """The parts of ``rows`` one after the other, each as :func:`conform` returns it; none without rows.
+
+    Of a table in large chunks, each chunk is a part, and is not copied. Small chunks are put together.
+
+    Takes and raises what :func:`conform` does.
+    """
+    found = rows if isinstance(rows, Mapping) else _read(rows, table)
+    if not isinstance(found, pa.Table) or not found.num_rows:
+        batch = conform(schema, found, table=table)
+        return [batch] if len(batch[0]) else []
+    groups: list[list[pa.RecordBatch]] = []
+    count = _PART_ROWS
+    for chunk in found.to_batches():
+        if count >= _PART_ROWS:
+            groups.append([])
+            count = 0
+        groups[-1].append(chunk)
+        count += chunk.num_rows
+    parts = (group[0] if len(group) == 1 else pa.Table.from_batches(group) for group in groups)
+    return [conform(schema, part, table=table) for part in parts if part.num_rows]
 
 
 def conform_key(schema: pa.Schema, key_values: Any, *, table: str) -> list[pa.Array]:

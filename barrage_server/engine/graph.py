@@ -191,21 +191,22 @@ class UpdateGraph:
         """Let ``note`` happen in a cycle of its own, before an open one of this thread."""
         self._run([], [note])
 
-    def stage(self, table: SourceTable, operation: Any) -> None:
-        """Apply ``operation`` to ``table`` in the open cycle of this thread.
+    def stage(self, table: SourceTable, *operations: Any) -> None:
+        """Apply ``operations`` to ``table``, in order, in the open cycle of this thread.
 
-        Without an open cycle the operation has a cycle of its own, now.
+        Without an open cycle they have a cycle of their own, now.
 
         Raises:
             UnavailableError: the graph is closed.
             TableFailedError: the table failed in an earlier cycle, or it fails in this one.
         """
+        staged = [(table, operation) for operation in operations]
         stack = self._thread.staged
         if stack:
             self.check_open(table.name)
-            stack[-1].append((table, operation))
+            stack[-1].extend(staged)
         else:
-            self._run([(table, operation)])
+            self._run(staged)
 
     def attach(self, table: DerivedTable) -> None:
         """Make ``table`` follow its parents in every later cycle.

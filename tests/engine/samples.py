@@ -170,7 +170,20 @@ def pick(sample: pa.Array, chosen: Sequence[int], *, padding: int = 0) -> pa.Arr
 
 def shown(array: pa.Array) -> list[str]:
     """The values as texts: equal where values must count as equal (every NaN is "nan"), and only there ("-0.0")."""
-    return [repr(value) for value in array.to_pylist()]
+    if not pa.types.is_union(array.type):
+        return [_shown(value) for value in array]
+    # A null of one member is not that of another; the scalars of pyarrow do not tell which one it is.
+    codes = pa.Array.from_buffers(pa.int8(), len(array), [None, array.buffers()[1]], 0, array.offset)
+    names = [array.type.field(array.type.type_codes.index(code)).name for code in codes.to_pylist()]
+    return [f"{name}: {value!r}" for name, value in zip(names, array.to_pylist(), strict=True)]
+
+
+def _shown(value: pa.Scalar) -> str:
+    if value.is_valid and isinstance(value, pa.StructScalar):
+        return str({name: _shown(value[place]) for place, name in enumerate(value)})
+    if value.is_valid and isinstance(value, pa.ListScalar) and not isinstance(value, pa.MapScalar):
+        return str(shown(value.values))
+    return repr(value.as_py())
 
 
 def half_full() -> pa.Array:

@@ -67,15 +67,20 @@ def test_values_come_back_as_what_they_were(array: pa.Array) -> None:
     assert shown(back) == shown(array)
 
 
+def texts(array: pa.Array) -> list[str]:
+    """The values as texts. All nulls are equal: what a selection adds is a null of the first member of a union."""
+    return [repr(value) for value in array.to_pylist()]
+
+
 @given(nested(), st.data())
 def test_what_is_done_to_stored_values_is_done_to_the_values(array: pa.Array, data: st.DataObject) -> None:
     """Slices, selections with nulls, and concatenation: what a heap does."""
-    stored, expected = to_storage(array), shown(array)
+    stored, expected = to_storage(array), texts(array)
 
     def check(changed: pa.Array, wanted: list[str]) -> None:
         back = from_storage(changed, array.type)
         back.validate(full=True)
-        assert shown(back) == wanted
+        assert texts(back) == wanted
 
     first = data.draw(st.integers(0, len(array)))
     check(stored.slice(first), expected[first:])
