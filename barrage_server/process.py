@@ -180,9 +180,10 @@ def choose_allocators() -> None:
 
 
 def keep_freed_memory(nbytes: int) -> Callable[[int, int], int] | None:
-    """Let glibc keep up to ``nbytes`` at the end of each arena, and return arrays of 4 MiB and more at once.
+    """Let glibc keep up to ``nbytes`` of freed memory at the end of each arena.
 
-    Without, it returns what is freed beyond a bound that depends on earlier arrays.
+    It returns arrays of 4 MiB and more at once. Without this, it returns what is freed beyond a bound that depends on
+    earlier arrays.
 
     Returns:
         Its ``mallopt``; ``None`` with another C library, and where variables of the environment say what to keep.

@@ -85,6 +85,10 @@ WRONG: dict[str, list[Any]] = {
     "plot": [3, b"x", [3], ["x"] * 9, {"y": "x"}, {3: "x"}, {"x": 3}, {"range": 3}, {"ys": 3}, {"ys": b"x"}, object()],
     "shown": [None, 3, "t", [1], object(), {}],
     "table": [None, 3, "t", {"k": ["a"]}, pa.table({"k": ["a"]}), object()],
+    "row set": [3, "t", [1], object()],
+    "row sets": [None, 3, "t", [3], object()],
+    "column numbers": [3, "k", ["k"], [7], [None], [0.5], object()],
+    "boolean": [None, 3, "yes", [], object()],
 }
 SCHEMA = {"k": "string", "x": "float64"}
 ROWS = {"k": ["a"], "x": [1.0]}
@@ -129,6 +133,7 @@ def calls(world: World) -> dict[str, Case]:
     server, client, live = world.server, world.client, world.live
     schema = {"schema": SCHEMA}
     return {
+        **value_calls(world),
         "Server": (
             bs.Server,
             {},
@@ -505,6 +510,34 @@ def operations(world: World) -> dict[str, Case]:
     }
 
 
+def value_calls(world: World) -> dict[str, Case]:
+    """The calls of values: versions, row sets, limits and promises."""
+    version, rows = world.append.version, bs.RowSet.flat(9)
+    count = dict.fromkeys(("default_interval_ms", "min_interval_ms", "snapshot_part_cells", "shared_rows"), "count")
+    flags = dict.fromkeys(("append_only", "add_only", "is_blink", "is_input", "is_flat"), "boolean")
+    picked = {"rows": "row set", "columns": "column numbers"}
+    return {
+        "TableVersion.read": (version.read, {"rows": bs.RowSet.empty()}, picked),
+        "TableVersion.to_table": (version.to_table, {}, picked),
+        "TableVersion.batches": (
+            lambda **given: list(version.batches(**given)),
+            {},
+            {**picked, "rows_per_batch": "positive"},
+        ),
+        "RowSet.union_all": (bs.RowSet.union_all, {"sets": [rows]}, {"sets": "row sets"}),
+        "RowSet.is_superset": (rows.is_superset, {"other": rows}, {"other": "row set"}),
+        "RowSet.is_disjoint": (rows.is_disjoint, {"other": rows}, {"other": "row set"}),
+        "RowSet.subset": (rows.subset, {"positions": rows}, {"positions": "row set"}),
+        "RowSet.invert": (rows.invert, {"keys": rows}, {"keys": "row set"}),
+        "RowSet.restrict": (rows.restrict, {"first": 0, "last": 3}, {"first": "integer", "last": "integer"}),
+        "RowSet.slice": (rows.slice, {"start": 0, "stop": 3}, {"start": "integer", "stop": "integer"}),
+        "RowSet.shift": (rows.shift, {"delta": 3}, {"delta": "integer"}),
+        "RowSet.blocks": (rows.blocks, {"bits": 3}, {"bits": "integer"}),
+        "SubscriptionLimits": (bs.SubscriptionLimits, {}, count),
+        "TableTraits": (bs.TableTraits, {}, {**flags, "ring_capacity": "count"}),
+    }
+
+
 def _cases() -> list[str]:
     class _Any:
         def __getattr__(self, name: str) -> Any:
@@ -555,6 +588,8 @@ CLASSES = [
     KeyedTable,
     ReplacedTable,
     RingTable,
+    bs.SubscriptionLimits,
+    bs.TableTraits,
 ]
 # For implementers of tables, of relays and of clients, with arguments of classes of their own.
 INNER = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -47,6 +46,7 @@ from barrage_server.plan.operation import EmptyTable, TimeTable
 from barrage_server.public import public
 from barrage_server.subscription import Dialect
 from barrage_server.wire.commit_messages import CommitRequest
+from barrage_server.wire.json_message import parse_object
 from barrage_server.wire.plan_messages import FUNCTIONS_ACTION, FunctionsResult
 from barrage_server.wire.protocol import (
     CREATE_ACTION,
@@ -215,10 +215,10 @@ class Client:
 
         Raises what :meth:`ping` does, and:
             UnsupportedOperationError: the server is Deephaven's.
+            WireFormatError: the answer has none.
         """
         self._channel.need("these figures")
-        found = json.loads(act(self._channel, STATISTICS_ACTION, b"{}"))
-        return found if isinstance(found, dict) else {}
+        return parse_object(act(self._channel, STATISTICS_ACTION, b"{}"), "statistics")
 
     def functions(self) -> tuple[FunctionSignature, ...]:
         """List the registered functions that formulas of plans may call.

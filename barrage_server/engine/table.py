@@ -63,9 +63,9 @@ class Table(Operable["Table"], Readable):
     height: int = 0
     """The length of the longest path to a source table, in parents."""
     parents: tuple[Table, ...] = ()
+    """The tables that this one is computed from."""
     owned: tuple[Table, ...] = ()
     """The parents that only this table references. Their storage and time count as its own, and they fail with it."""
-    """The tables that this one is computed from."""
     is_refreshing: bool = True
     """Whether the table may change. Tables computed only from constant tables are constant, too."""
 

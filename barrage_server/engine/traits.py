@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from barrage_server.arguments import flag, integer
 from barrage_server.public import public
 
 __all__ = ["ROUTE", "TableTraits"]
@@ -50,6 +51,12 @@ class TableTraits:
     is_flat: bool = False
     ring_capacity: int | None = None
     stated: _Stated = ()
+
+    def __post_init__(self) -> None:
+        for name in _FLAGS.values():
+            flag(getattr(self, name), f"The trait {name}")
+        if self.ring_capacity is not None:
+            integer(self.ring_capacity, "The trait ring_capacity")
 
     @classmethod
     def of(cls, attributes: Mapping[str, object]) -> TableTraits:

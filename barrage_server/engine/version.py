@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import index
 from typing import Final
 
 import pyarrow as pa
 
+from barrage_server.arguments import instance, integer, shown
 from barrage_server.engine.heap import READ_ROWS
 from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import ReadPlan
@@ -90,11 +92,20 @@ class TableVersion:
         Raises:
             LimitError: the values of a column are together too large for one array; read fewer rows.
             RowSetError: ``rows`` has row keys that were never written.
+            InvalidRequestError: ``rows`` is no row set, or there is no such column.
         """
+        if not isinstance(rows, RowSet):
+            raise InvalidRequestError(f"The rows to read must be a RowSet, not {shown(rows)}.")
         plan = ReadPlan.from_row_set(rows)
         views = self._views
-        wanted = views if columns is None else [views[number] for number in columns]
+        try:
+            wanted = views if columns is None else [views[number] for number in columns]
+        except (TypeError, IndexError):
+            raise self._unknown(columns) from None
         return [view.read(plan) for view in wanted]
+
+    def _unknown(self, columns: object) -> InvalidRequestError:
+        return InvalidRequestError(f"Columns are numbers from 0 to {len(self._views) - 1}, not {shown(columns)}.")
 
     def batches(
         self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None, rows_per_batch: int = READ_ROWS
@@ -107,13 +118,13 @@ class TableVersion:
             rows_per_batch: how many rows a batch has, the last one excepted.
 
         Raises:
-            InvalidRequestError: ``rows_per_batch`` is not positive.
+            InvalidRequestError: ``rows_per_batch`` is not positive, ``rows`` is no row set, or there is no such column.
             LimitError: the values of a column are too large for one array even in one batch.
         """
-        if rows_per_batch < 1:
-            raise InvalidRequestError(f"A batch needs at least one row, not {rows_per_batch}.")
+        integer(rows_per_batch, "rows_per_batch", least=1)
+        instance(rows, RowSet, "rows")
         chosen = self.row_set if rows is None else rows
-        schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
+        schema = self._schema_of(columns)
         for start in range(0, chosen.size, rows_per_batch):
             part = chosen.slice(start, start + rows_per_batch)
             yield batch_of(self.read(part, columns), part.size, schema)
@@ -123,8 +134,15 @@ class TableVersion:
 
         Takes and raises what :meth:`batches` does.
         """
-        schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
-        return pa.Table.from_batches(list(self.batches(columns, rows=rows)), schema=schema)
+        return pa.Table.from_batches(list(self.batches(columns, rows=rows)), schema=self._schema_of(columns))
+
+    def _schema_of(self, columns: Sequence[int] | None) -> pa.Schema:
+        if columns is None:
+            return self.schema
+        try:
+            return pa.schema([self.schema.field(index(number)) for number in columns])
+        except (TypeError, IndexError):
+            raise self._unknown(columns) from None
 
     def detached(self) -> TableVersion:
         """The same content without the later history, for holders of values only."""

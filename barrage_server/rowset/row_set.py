@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import index
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from barrage_server.rowset._segments import Segments
 from barrage_server.rowset._storage import NOTHING, KeyList, Span
 
 __all__ = ["RowSet"]
+
+_KEY_BITS: Final = 63
 
 
 @public
@@ -152,9 +154,12 @@ class RowSet:
     def union_all(cls, sets: Iterable[RowSet]) -> RowSet:
         """Return the keys in any of the sets, which often are one object: then this one."""
         parts: list[RowSet] = []
-        for part in sets:
-            if part._held.size and not (parts and part is parts[-1]):
-                parts.append(part)
+        try:
+            for part in sets:
+                if part._held.size and not (parts and part is parts[-1]):
+                    parts.append(part)
+        except (AttributeError, TypeError):
+            raise RowSetError("a union is of a list of row sets") from None
         if len(parts) > 1:
             parts = list({id(part): part for part in parts}.values())
         if len(parts) < 2:
@@ -350,22 +355,23 @@ class RowSet:
 
     def is_disjoint(self, other: RowSet) -> bool:
         """Whether no key is in both."""
-        return _combine.are_disjoint(self._held, other._held)
+        return _combine.are_disjoint(self._held, _held_by(other))
 
     def is_superset(self, other: RowSet) -> bool:
         """Whether all keys of ``other`` are in this set."""
-        return _combine.is_superset(self._held, other._held)
+        return _combine.is_superset(self._held, _held_by(other))
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def restrict(self, first: int, last: int) -> RowSet:
         """Return the keys within first..last, both included."""
-        return self._result(_combine.within(self._held, int(first), int(last)), RowSet.EMPTY)
+        first, last = _integer(first, "the first key"), _integer(last, "the last key")
+        return self._result(_combine.within(self._held, first, last), RowSet.EMPTY)
 
     def slice(self, start: int, stop: int) -> RowSet:
         """Return the keys at positions start..stop-1, without those beyond the set."""
         held = self._held
-        start, stop = max(int(start), 0), min(int(stop), held.size)
+        start, stop = max(_integer(start, "a position"), 0), min(_integer(stop, "a position"), held.size)
         if start >= stop:
             return RowSet.EMPTY
         if stop - start == held.size:
@@ -374,7 +380,7 @@ class RowSet:
 
     def shift(self, delta: int) -> RowSet:
         """Return each key plus ``delta``; RowSetError when one would leave 0..2**63-1."""
-        delta, held = int(delta), self._held
+        delta, held = _integer(delta, "the delta of a shift"), self._held
         if delta == 0 or not held.size:
             return self
         if held.first + delta < 0 or held.last + delta > MAX_KEY:
@@ -383,6 +389,9 @@ class RowSet:
 
     def blocks(self, bits: int) -> RowSet:
         """Return the numbers of the blocks of ``2**bits`` keys that have a key."""
+        bits = _integer(bits, "the number of bits")
+        if not 0 <= bits < _KEY_BITS:
+            raise RowSetError(f"a block has from 2**0 to 2**{_KEY_BITS - 1} keys, not 2**{bits}")
         return RowSet._of(self._held.blocks(bits)) if self else self
 
     # -- positions and keys -------------------------------------------------------------------------------------------
@@ -425,6 +434,7 @@ class RowSet:
 
     def subset(self, positions: RowSet) -> RowSet:
         """Return the keys at ``positions``; positions beyond the set are ignored."""
+        _held_by(positions)
         positions = positions.restrict(0, self._held.size - 1)
         if positions.is_contiguous:
             return self.slice(positions._held.first, positions._held.last + 1)
@@ -434,10 +444,26 @@ class RowSet:
         """Return the positions of ``keys``; RowSetError when a key is not in the set."""
         if not keys:
             return keys
-        positions = self._held.invert(keys._held)
+        positions = self._held.invert(_held_by(keys))
         if positions is not None:
             return RowSet._of(positions)
         raise RowSetError(f"row key {(keys - self).first_key} is not in the row set, so it has no position")
+
+
+def _held_by(other: RowSet) -> KeyStorage:
+    """Return the storage of a set that a caller passed."""
+    try:
+        return other._held
+    except AttributeError:
+        raise RowSetError(f"a row set is wanted, not an object of the class {type(other).__name__}") from None
+
+
+def _integer(value: int, what: str) -> int:
+    """Check that ``value`` is an integer, and return it as one of Python."""
+    try:
+        return index(value)
+    except TypeError:
+        raise RowSetError(f"{what} is an integer, not an object of the class {type(value).__name__}") from None
 
 
 RowSet.EMPTY = RowSet()

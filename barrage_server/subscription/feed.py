@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from barrage_server.arguments import integer
 from barrage_server.engine.table import Table
 from barrage_server.engine.update import FoldedHistories, TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
@@ -54,6 +55,15 @@ class SubscriptionLimits:
     min_interval_ms: int = 1
     snapshot_part_cells: int = 1 << 23
     shared_rows: int = 1 << 18
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("default_interval_ms", 0),
+            ("min_interval_ms", 0),
+            ("snapshot_part_cells", 1),
+            ("shared_rows", 0),
+        ):
+            integer(getattr(self, name), f"The limit subscriptions.{name}", least=least)
 
 
 BuiltMessage: TypeAlias = EncodedMessage | GroupMessage | QuietMessage
