@@ -150,7 +150,7 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
             limits=settings.limits,
             subscriptions=settings.subscriptions,
             tls=settings.tls_identity(),
-            client_root_certs=settings.tls_client_root_certs,
+            tls_client_root_certs=settings.tls_client_root_certs,
             insecure=settings.insecure,
             allow_anonymous=settings.allow_anonymous,
             allow_plaintext=settings.allow_plaintext,

@@ -97,17 +97,17 @@ def check_ports(**ports: int | None) -> None:
             integer(port, what, most=65_535)
 
 
-def checked_client_roots(client_root_certs: Pem, tls: tuple[Pem, Pem] | None) -> bytes:
+def checked_client_roots(tls_client_root_certs: Pem, tls: tuple[Pem, Pem] | None) -> bytes:
     """Read the certificates to trust for clients.
 
     Raises:
         InvalidRequestError: they cannot be read, or the server has no TLS.
 
     """
-    roots = read_pem(client_root_certs, "client_root_certs")
+    roots = read_pem(tls_client_root_certs, "tls_client_root_certs")
     if tls is None:
         raise InvalidRequestError(
-            "client_root_certs is for a server with tls: certificates are shown in its handshake."
+            "tls_client_root_certs is for a server with tls: certificates are shown in its handshake."
         )
     return roots
 

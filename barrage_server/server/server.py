@@ -79,7 +79,7 @@ class Server(TableMethods):
         limits: bounds for clients.
         subscriptions: default update interval, and the sizes of first snapshots.
         tls: certificate chain and private key to serve ``grpc+tls``: each PEM text, or the path of a PEM file.
-        client_root_certs: certificates to trust for clients, as PEM or a path; every client must then present a
+        tls_client_root_certs: certificates to trust for clients, as PEM or a path; every client must then present a
             certificate. Without ``token`` every such client is accepted; with it, the clients that a
             :class:`~barrage_server.CredentialFile` has.
         allow_anonymous: allow to listen beyond this machine although every caller is accepted.
@@ -132,7 +132,7 @@ class Server(TableMethods):
         limits: Limits | None = None,
         subscriptions: SubscriptionLimits | None = None,
         tls: tuple[Pem, Pem] | None = None,
-        client_root_certs: Pem | None = None,
+        tls_client_root_certs: Pem | None = None,
         allow_anonymous: bool = False,
         allow_plaintext: bool = False,
         insecure: bool = False,
@@ -163,7 +163,7 @@ class Server(TableMethods):
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
         chosen = chosen_front(front)
-        has_credentials = token is not None or client_root_certs is not None
+        has_credentials = token is not None or tls_client_root_certs is not None
         if not insecure:
             check_exposed(
                 host,
@@ -178,7 +178,7 @@ class Server(TableMethods):
             has_web=deephaven_web_port is not None,
         )
         identity = None if tls is None else tls_identity(tls)
-        client_roots = None if client_root_certs is None else checked_client_roots(client_root_certs, tls)
+        client_roots = None if tls_client_root_certs is None else checked_client_roots(tls_client_root_certs, tls)
         authentication = authentication_of(token, roles, default_roles, shows_certificates=client_roots is not None)
         folder = None if data_dir is None else as_path(data_dir, "data_dir")
         policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)

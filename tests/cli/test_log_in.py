@@ -47,7 +47,7 @@ def guarded(issued: Issued, request: pytest.FixtureRequest) -> Iterator[bs.Serve
     """A server that requires client certificates, with a table of two rows."""
     its = issued.authority.issue_cert("127.0.0.1")
     tls = its.cert_chain_pems[0].bytes(), its.private_key_pem.bytes()
-    with bs.Server(tls=tls, client_root_certs=issued.roots, front=request.param) as server:
+    with bs.Server(tls=tls, tls_client_root_certs=issued.roots, front=request.param) as server:
         server.append_table("t", {"n": "int64"}).append({"n": [1, 2]})
         yield server
 

@@ -138,7 +138,7 @@ def guarded(
         chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
         options["tls"] = chain, issued.private_key_pem.bytes()
         if wire.known is not None:
-            options["client_root_certs"] = wire.authority.cert_pem.bytes()
+            options["tls_client_root_certs"] = wire.authority.cert_pem.bytes()
     # every refusal here is one of a caller without credentials, and all come from one address
     options["limits"] = Limits(failed_log_ins=1_000_000, stranger_calls_per_second=1_000_000)
     with bs.Server(token=credentials(tmp_path_factory.mktemp("credentials")), **options) as server:

@@ -124,7 +124,9 @@ QUICK = fl.FlightCallOptions(timeout=20)
 def test_a_client_certificate_is_a_way_in(authority: trustme.CA, door: str) -> None:
     """By itself, with the name in it; a client without one, or with one of another authority, does not connect."""
     other = trustme.CA()
-    with bs.Server(tls=identity(authority), client_root_certs=authority.cert_pem.bytes(), deephaven_port=0) as server:
+    with bs.Server(
+        tls=identity(authority), tls_client_root_certs=authority.cert_pem.bytes(), deephaven_port=0
+    ) as server:
         table = server.append_table("t", SCHEMA)
         table.append({"n": [1]})
         with connect(server, door, authority, authority.issue_cert("feed.example.com")) as client:
@@ -151,7 +153,7 @@ def test_an_entry_gives_a_certificate_its_roles_and_takes_them(
     roles = {"reader": bs.Role(["t"], ["list", "read"])}
     with bs.Server(
         tls=identity(authority),
-        client_root_certs=authority.cert_pem.bytes(),
+        tls_client_root_certs=authority.cert_pem.bytes(),
         token=[bs.CredentialFile(path), "shared"],
         roles=roles,
         deephaven_port=0,
@@ -249,5 +251,5 @@ def test_a_server_without_tls_takes_no_certificate(authority: trustme.CA) -> Non
 
 
 def test_client_certificates_need_tls(authority: trustme.CA) -> None:
-    with pytest.raises(InvalidRequestError, match="client_root_certs is for a server with tls"):
-        bs.Server(client_root_certs=authority.cert_pem.bytes())
+    with pytest.raises(InvalidRequestError, match="tls_client_root_certs is for a server with tls"):
+        bs.Server(tls_client_root_certs=authority.cert_pem.bytes())
