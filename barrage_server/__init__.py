@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from barrage_server.function_signature import FunctionSignature
     from barrage_server.notebook import show
     from barrage_server.operations import empty_table
-    from barrage_server.plan import agg, updateby
+    from barrage_server.plan import agg, condition, updateby
     from barrage_server.plan.aggregation import Aggregation
     from barrage_server.plan.expression import Expression, call, col
     from barrage_server.plan.multi_join import MultiJoinInput, multi_join
@@ -214,6 +214,7 @@ __all__ = [
     "agg",
     "call",
     "col",
+    "condition",
     "connect",
     "empty_table",
     "merge",
@@ -241,7 +242,7 @@ _NAMES: Final = {
     "function_signature": "FunctionSignature",
     "notebook": "show",
     "operations": "empty_table",
-    "plan": "agg updateby",
+    "plan": "agg condition updateby",
     "plan.aggregation": "Aggregation",
     "plan.expression": "Expression call col",
     "plan.multi_join": "MultiJoinInput multi_join",

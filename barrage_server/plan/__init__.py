@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barrage_server.plan import aggregation as agg
+from barrage_server.plan import condition
 from barrage_server.plan import update_by_functions as updateby
 
-__all__ = ["agg", "updateby"]
+__all__ = ["agg", "condition", "updateby"]

@@ -330,7 +330,7 @@ if not TYPE_CHECKING:  # type checkers know the names
 def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
     """Check that ``value`` is a condition or a list of conditions.
 
-    A condition is a formula or a tree of ``barrage_server.plan.condition``.
+    A condition is a formula, an expression or a tree of ``bs.condition``.
 
     Raises:
         InvalidRequestError: ``value`` is something else; ``what`` is the name of the argument.

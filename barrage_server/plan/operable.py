@@ -10,7 +10,7 @@ from barrage_server.arguments import flag, integer, names, shown
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan import aggregation as agg
 from barrage_server.plan import operation as plan
-from barrage_server.plan.aggregation import Aggregation, conditions
+from barrage_server.plan.aggregation import Aggregation, Filter, conditions
 from barrage_server.plan.joins import (
     AsOfJoin,
     ExactJoin,
@@ -118,7 +118,7 @@ class Operable(Plottable[Result]):
         """
         return self.operate(plan.RenameColumns(renames(cols, "cols")))
 
-    def where(self, filters: Any) -> Result:
+    def where(self, filters: Filter | Sequence[Filter]) -> Result:
         """The rows for which all conditions hold.
 
         >>> trades.where("price > 100 && sym == `A`")
@@ -127,7 +127,7 @@ class Operable(Plottable[Result]):
         Args:
             filters: a condition or a list of them: formulas of type boolean, in the language of ``docs/queries.md``,
                 with ``&&``, ``||``, ``!`` and strings in backticks; expressions of ``bs.col``; or trees of
-                ``barrage_server.plan.condition``. A row for which a condition is null is left out.
+                ``bs.condition``. A row for which a condition is null is left out.
 
         """
         return self.operate(plan.Where(conditions(filters, "filters")))

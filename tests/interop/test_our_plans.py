@@ -123,7 +123,12 @@ def test_equality_without_regard_to_case_has_our_meaning(client: bs.Client) -> N
     table = client.empty_table(5).update("v = i == 0 ? `Ab` : i == 1 ? `AB` : i == 2 ? `ab` : i == 3 ? `b` : null")
     equal = Compare(Comparison.EQUAL, Column("v"), "aB", ignores_case=True)
     other = Compare(Comparison.NOT_EQUAL, Column("v"), "aB", ignores_case=True)
-    for condition, wanted in [(equal, ["Ab", "AB", "ab"]), (other, ["b", None]), (Not(equal), ["b", None])]:
+    cases: list[tuple[Compare | Not, list[str | None]]] = [
+        (equal, ["Ab", "AB", "ab"]),
+        (other, ["b", None]),
+        (Not(equal), ["b", None]),
+    ]
+    for condition, wanted in cases:
         assert table.where(condition).to_arrow()["v"].to_pylist() == wanted, condition
 
 
