@@ -361,35 +361,39 @@ def test_a_plan_is_followed_again_after_the_server_has_restarted(front: str) -> 
 class RemoteWorld:
     """Tables of a server, by the names that the cases of tables in the process have for theirs."""
 
-    def __init__(self, client: bs.Client | None) -> None:
-        self.client = client
+    def __init__(self, origin: bs.Client | bs.Server | None) -> None:
+        self.origin = origin
 
     def __getattr__(self, name: str) -> Any:
-        if self.client is None:
+        if self.origin is None:
             return RemoteWorld(None)
-        return self.client.table("append").group_by("k") if name == "lists" else self.client.table(name)
+        table: Any = self.origin.table("append" if name == "lists" else name)
+        return table.group_by("k") if name == "lists" else table
 
 
-def remote_cases(client: bs.Client | None) -> dict[str, Any]:
-    """The cases of the methods of tables, on tables of a server."""
-    world = RemoteWorld(client)
+def remote_cases(origin: bs.Client | bs.Server | None) -> dict[str, Any]:
+    """The cases of the methods of tables: as a client has the tables, or as their server has them."""
+    world = RemoteWorld(origin)
     found = operations(world)  # type: ignore[arg-type]
     return {name: case for name, case in found.items() if name.startswith("AppendTable.") or name == "merge"}
 
 
 @pytest.fixture(scope="module")
-def remote() -> Iterator[bs.Client]:
+def remote() -> Iterator[tuple[bs.Client, bs.Server]]:
     with bs.Server() as server, bs.connect(server.uri) as client:
         server.append_table("append", {"k": "string", "x": "float64"}).append({"k": ["a"], "x": [1.0]})
         server.keyed_table("keyed", {"k": "string", "x": "float64"}, key="k").upsert({"k": ["a"], "x": [1.0]})
-        yield client
+        yield client, server
 
 
 @pytest.mark.parametrize("name", remote_cases(None))
-def test_methods_of_tables_work_remotely_and_wrong_arguments_are_refused(remote: bs.Client, name: str) -> None:
+def test_methods_of_tables_work_remotely_and_wrong_arguments_are_refused(
+    remote: tuple[bs.Client, bs.Server], name: str
+) -> None:
+    """What a method makes of the tables of a client has the rows of what it makes in the process of the server."""
     call: Callable[..., Any]
-    call, good, kinds = remote_cases(remote)[name]
-    assert call(**good).size >= 0
+    (call, good, kinds), (here, same, _) = (remote_cases(origin)[name] for origin in remote)
+    assert call(**good).size == here(**same).size
     faults = []
     for argument, kind in kinds.items():
         for wrong in WRONG[kind]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import barrage_server as bs
+from barrage_server.server import Limits
+from barrage_server.server.web.health import ProcessFigures, health_message
 from tests.server.web.page_client import greeted
 from tests.server.web.rows import SCHEMA, rows_of
 
@@ -16,11 +20,11 @@ class TestHealth:
             first, second = client.until("health"), client.until("health")
             assert [row[:3] for row in first["tables"]] == [["t", "append", 5]]
             assert [row[0] for row in second["followers"]] == ["t"]
-            while second["uptime"] == first["uptime"]:  # the first one came at once
+            assert first["cores"] is None
+            while second["uptime"] == first["uptime"] or not second["cores"]:  # the first one came at once
                 second = client.until("health")
             counts = {name: (now, most) for name, now, most in second["counts"]}
             assert counts["subscriptions"] == (1, bs.Limits().subscriptions)
-            assert second["cores"] >= 0
             client.send(type="health", on=False)
             client.send(type="ping", n=1)
             client.until("pong")
@@ -29,6 +33,11 @@ class TestHealth:
             client.until("beat")
             client.until("beat")
             assert not [message for message in client.said if message["type"] == "health"]
+
+    def test_cores_are_the_processor_time_since_the_last_message(self, server: bs.Server) -> None:
+        before, now = ProcessFigures(None, 7.0, 3, 100.0), ProcessFigures(None, 10.0, 3, 102.0)
+        message = json.loads(health_message(server.statistics(), Limits(), now, before))
+        assert message["cores"] == 1.5
 
     def test_a_stream_rests_while_it_is_paused_or_paints_nothing(self, server: bs.Server) -> None:
         table = server.append_table("t", SCHEMA)
