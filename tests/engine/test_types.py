@@ -30,6 +30,7 @@ def test_plain_types_can_be_columns(name: str) -> None:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_flat_types_and_structs_of_them_can_be_keys(name: str) -> None:
+    """The check of the type of a key column raises no error."""
     check_key_type(SAMPLES[name].type)
 
 

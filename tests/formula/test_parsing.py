@@ -227,6 +227,7 @@ def test_a_column_goes_before_a_word_of_another_language() -> None:
 
 
 def test_a_hint_is_a_formula_itself() -> None:
+    """What the texts of errors advise to write compiles."""
     compile_condition("time > '2024-06-15T00:00 UTC' && hourOfDay(time, 'UTC') > 1", {"time": pa.timestamp("us")})
     compile_condition("monthOfYear(time, 'UTC') + minuteOfHour(time, 'UTC') > 1", {"time": pa.timestamp("us")})
     compile_condition("dayOfMonth(time, 'UTC') == 1", {"time": pa.timestamp("us")})

@@ -39,6 +39,7 @@ LITERALS = LANGUAGE.partition("### Literals")[2].partition("### Operators")[0]
 
 @pytest.mark.parametrize("row", re.findall(r"^\| (`.*?) \| .* \|$", LITERALS, re.MULTILINE))
 def test_literals_of_the_page_parse(row: str) -> None:
+    """Each one in the table of literals compiles: zones as an argument of ``year``, all others in a comparison."""
     for quoted, plain in re.findall(r"``\s?(.*?)\s?``(?!`)|`([^`]+)`", row):
         word = quoted or plain
         is_zone = "timeZone" in word or re.fullmatch(r"'([A-Z]+|Europe/Paris|[+]02:00)'", word)

@@ -57,6 +57,7 @@ def test_what_is_refused_for_any_table_is_refused_for_a_new_one(kind: TableKind 
 
 
 def test_a_table_that_is_there_may_know_its_capacity_and_its_key() -> None:
+    """Without them, no kind and no mode is refused for a table that exists."""
     check_target(TableKind.RING, None, None, is_new=False)
     check_target(TableKind.KEYED, None, None, PublishMode.DELETE, is_new=False)
     check_target(None, None, None, PublishMode.UPSERT, is_new=False)

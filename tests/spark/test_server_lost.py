@@ -92,10 +92,12 @@ def test_batches_that_the_server_does_not_know_are_named(
 
 @pytest.mark.parametrize(("batch", "last"), [(0, None), (4, 3), (0, 0), (3, 3), (2, 3)])
 def test_a_batch_that_follows_or_comes_again_leaves_no_gap(batch: int, last: int | None) -> None:
+    """The check for lost batches raises no error."""
     check_gap(_settings(mode=PublishMode.APPEND), "p", batch, last)
 
 
 def test_a_table_that_is_replaced_or_blinks_has_no_gap() -> None:
+    """The check for lost batches raises no error, although batches 0 to 4 are unknown."""
     check_gap(_settings(mode=PublishMode.REPLACE), "p", 5, None)
     check_gap(_settings(mode=PublishMode.APPEND, kind=TableKind.BLINK), "p", 5, None)
 

@@ -196,6 +196,7 @@ class TestDamage:
     @settings(max_examples=300)
     @given(MESSAGES, st.data())
     def test_changed_bytes(self, message: BarrageMessage, data: st.DataObject) -> None:
+        """They are decoded, or refused with an error of the wire format and no other."""
         damaged = bytearray(message.encode())
         for _ in range(data.draw(st.integers(1, 4))):
             at = data.draw(st.integers(0, len(damaged) - 1))
@@ -215,6 +216,7 @@ class TestDamage:
 
     @given(st.binary(max_size=100))
     def test_noise_as_payload(self, noise: bytes) -> None:
+        """It is decoded, or refused with an error of the wire format and no other."""
         for kind in (5, 6, 7, 8):
             try:
                 decode_message(wrap(kind, noise))
