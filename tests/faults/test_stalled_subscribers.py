@@ -66,7 +66,7 @@ def stalled(uri: str, held: ExitStack) -> None:
 
 
 def wait_until_sent(client: bs.Client, messages: int, subscribers: int) -> None:
-    """Wait until so many subscriptions were sent as many messages at least."""
+    """Wait until ``subscribers`` subscriptions were each sent at least ``messages`` messages."""
     until(lambda: sum(one["messages"] >= messages for one in client.statistics()["subscriptions"]) >= subscribers)
 
 

@@ -88,7 +88,7 @@ def test_a_byte_order_mark_is_no_part_of_the_token(path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_in_place_of_the_file_is_not_waited_for(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Other work of the housekeeping would stand still. The file is read when it is back."""
+    """Waiting would block all other housekeeping. The file is read when it is back."""
     held = bs.TokenFile(path)
     path.unlink()
     os.mkfifo(path)

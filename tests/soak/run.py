@@ -118,7 +118,7 @@ class Soak:
         return Summary(done, dict(self._sessions), time.monotonic() - began, before, after)
 
     def _round(self, updates: int, last: int) -> None:
-        """So many updates, and sessions up to number ``last``, at the same time."""
+        """Make ``updates`` updates, and open sessions up to number ``last``, at the same time."""
         threads = [threading.Thread(target=self._visit, args=(last,), daemon=True) for _ in range(self._clients)]
         for thread in threads:
             thread.start()
