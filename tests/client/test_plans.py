@@ -21,7 +21,8 @@ from barrage_server.client import plan_calls
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Limits
 from barrage_server.wire.plan_messages import OperateResult, PlanOutput
-from tests.client.test_reconnect import QUICK, _free_port
+from tests.client.test_reconnect import QUICK
+from tests.ports import free_port
 from tests.test_wrong_arguments import WRONG, operations
 from tests.waiting import until
 
@@ -335,7 +336,7 @@ def test_a_result_that_has_run_out_is_computed_again() -> None:
 
 @pytest.mark.parametrize("front", FRONTS)
 def test_a_plan_is_followed_again_after_the_server_has_restarted(front: str) -> None:
-    port = _free_port()
+    port = free_port()
     states: queue.Queue[bs.LiveState] = queue.Queue()
 
     def serve(*values: int) -> bs.Server:

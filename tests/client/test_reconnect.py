@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,19 +14,13 @@ from argon2 import PasswordHasher
 import barrage_server as bs
 from barrage_server.rowset import RowSet
 from tests.live.proxy import Proxy
+from tests.ports import free_port
 from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 IDLE = 64
 """Bytes that an idle connection sends at most: a ping, an acknowledgement. A request is longer."""
 QUICK = bs.RetryPolicy(first_delay=0.02, max_delay=0.2, deadline=60)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _rows(*keys: int, text: str = "x") -> pa.Table:
@@ -42,7 +35,7 @@ def _serve(port: int, *keys: int, text: str = "x") -> bs.Server:
 
 @pytest.mark.parametrize("dialect", list(bs.Dialect))
 def test_a_server_that_restarts_is_found_again(dialect: bs.Dialect) -> None:
-    port = _free_port()
+    port = free_port()
     states: queue.Queue[bs.LiveState] = queue.Queue()
     with _serve(port, 1, 2, 3) as first:
         client = bs.connect(first.uri, retry=QUICK, timeout=30)
@@ -87,7 +80,7 @@ def test_a_subscription_survives_that_its_idle_connection_is_closed_just_now() -
 
 
 def test_a_table_that_comes_later_than_its_server_is_waited_for() -> None:
-    port = _free_port()
+    port = free_port()
     with _serve(port, 1) as first:
         client = bs.connect(first.uri, retry=QUICK)
         live = client.subscribe("t")
@@ -100,7 +93,7 @@ def test_a_table_that_comes_later_than_its_server_is_waited_for() -> None:
 
 
 def test_a_view_that_is_asked_for_meanwhile_is_what_comes_back() -> None:
-    port = _free_port()
+    port = free_port()
     with _serve(port, *range(10)) as first:
         client = bs.connect(first.uri, retry=QUICK)
         live = client.subscribe("t", viewport=range(2))
@@ -112,7 +105,7 @@ def test_a_view_that_is_asked_for_meanwhile_is_what_comes_back() -> None:
 
 
 def test_a_table_that_comes_back_with_other_columns_ends_it() -> None:
-    port = _free_port()
+    port = free_port()
     with _serve(port, 1) as first:
         client = bs.connect(first.uri, retry=QUICK)
         live = client.subscribe("t")
@@ -143,11 +136,11 @@ def test_closing_while_the_connection_is_lost_is_quick() -> None:
 
 def test_no_server_at_the_address() -> None:
     with pytest.raises(bs.UnavailableError, match="No connection to grpc://127"):
-        bs.connect(f"grpc://127.0.0.1:{_free_port()}", timeout=5)
+        bs.connect(f"grpc://127.0.0.1:{free_port()}", timeout=5)
 
 
 def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
-    port = _free_port()
+    port = free_port()
     servers: list[bs.Server] = []
     starter = threading.Timer(0.3, lambda: servers.append(_serve(port, 1)))
     starter.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,17 +11,11 @@ import pyarrow.flight as fl
 import pytest
 
 import barrage_server as bs
+from tests.ports import free_port
 
 from .session_server import SCHEMA, SessionServer
 
 QUICK = bs.RetryPolicy(first_delay=0.02, max_delay=0.2, deadline=60)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture
@@ -114,7 +107,7 @@ def test_a_server_without_actions_answers_all_the_same() -> None:
 
 def test_a_user_of_ours_is_known_again_after_a_restart() -> None:
     """The token that a server of ours gives for user and password is good until it restarts."""
-    port = _free_port()
+    port = free_port()
     login = {"user": "ann", "password": "secret"}
     with bs.Server(port=port, token="secret") as first:
         first.append_table("t", SCHEMA).append({"x": [1]})
@@ -131,7 +124,7 @@ def test_a_user_of_ours_is_known_again_after_a_restart() -> None:
 
 def test_an_upload_finds_a_session_that_is_alive() -> None:
     """Rows may come from where they can be read once only."""
-    port = _free_port()
+    port = free_port()
     with bs.Server(port=port, token="secret") as first:
         client = bs.connect(first.uri, user="ann", password="secret")
     rows = pa.table({"x": [1, 2]}, schema=SCHEMA)

@@ -15,13 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.live.process import ROOT
+from tests.live.process import ROOT, ChildProcess, environment
 
 PATIENCE = 120.0
 """Seconds after which something that must happen counts as hanging, on a machine that does much else."""
 
 
-class Child:
+class Child(ChildProcess):
     """A Python module in a process of its own.
 
     Args:
@@ -37,28 +37,19 @@ class Child:
         self.log_path = log
         self._told = told
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
         with log.open("a") as stderr:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-m", module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,
                 cwd=ROOT,
-                env=environment,
+                env=environment(),
             )
+        super().__init__(process)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
 
     def send(self, **command: Any) -> None:
         """Give a command that has no answer yet."""

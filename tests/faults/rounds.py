@@ -27,10 +27,11 @@ from tests.faults import damage as damages
 from tests.faults.child import PATIENCE, Child, descendants, end
 from tests.faults.following import digest
 from tests.faults.publisher import PUBLISHER
-from tests.faults.servers import Serving, free_port
+from tests.faults.servers import Serving
 from tests.faults.source import CAPACITY, EPOCH, PLAIN, SPARK, batch, content, mode, options, ordered, sent
 from tests.live.process import ROOT
 from tests.live.proxy import Proxy
+from tests.ports import free_port
 
 ROUND_SECONDS = 2.0
 BATCHES = (4, 12)

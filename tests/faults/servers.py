@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,19 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.live.figures import faults_of
-from tests.live.process import ADDRESS_SPACE, ROOT
+from tests.live.process import ADDRESS_SPACE, ROOT, ChildProcess, environment
 from tests.waiting import until
 
 _EXPECTED = re.compile(r"disk|read only|No space left|File too large|journal", re.IGNORECASE)
 """Errors in the log of a server whose disk is full."""
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-class Serving:
+class Serving(ChildProcess):
     """``barrage-server serve`` with ``options``.
 
     Its log comes through a pipe, since the quota that makes its disk full holds for every file that it writes.
@@ -40,9 +33,7 @@ class Serving:
 
     def __init__(self, log: Path, checkpoint: int, *options: str) -> None:
         self.log_path = log
-        environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [
                 sys.executable,
                 "-X",
@@ -58,8 +49,9 @@ class Serving:
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env=environment,
+            env=environment(),
         )
+        super().__init__(process)
         with suppress(ProcessLookupError):
             resource.prlimit(self._process.pid, resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
         self._last: deque[str] = deque(maxlen=200)
@@ -68,14 +60,6 @@ class Serving:
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._copy, self._read)]
         for thread in self._threads:
             thread.start()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
 
     @property
     def uri(self) -> str:

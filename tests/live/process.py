@@ -35,7 +35,36 @@ class Figures:
         return f"{self.memory >> 20} MiB, {self.threads} threads, {self.descriptors} descriptors"
 
 
-class ServerProcess:
+class ChildProcess:
+    """A process that a test has started.
+
+    Args:
+        process: what was started.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+
+def environment() -> dict[str, str]:
+    """The variables of a process that imports the modules of this repository."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
+    return {**os.environ, "MALLOC_ARENA_MAX": "2", "PYTHONPATH": path}
+
+
+class ServerProcess(ChildProcess):
     """A server with its three endpoints.
 
     Args:
@@ -63,18 +92,17 @@ class ServerProcess:
             "data_dir": None if data_dir is None else str(data_dir),
             "front": front,
         }
-        environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
         with self.log_path.open("w") as log:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "tests.live.child", json.dumps(options)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 cwd=ROOT,
-                env=environment,
+                env=environment(),
             )
+        super().__init__(process)
         try:
             self.flight, self.deephaven, self.web = self._read()["uris"]
         except BaseException:
@@ -91,18 +119,6 @@ class ServerProcess:
     def ports(self) -> tuple[int, int, int]:
         flight, deephaven, web = (int(address.rpartition(":")[2]) for address in self.addresses)
         return flight, deephaven, web
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.poll()
 
     def figures(self) -> Figures:
         return Figures.of(self.pid)

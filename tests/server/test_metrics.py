@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from barrage_server.server.assembly import assemble
 from barrage_server.server.server_state import ServerState
 from barrage_server.wire.commit_messages import CommitRequest, StageEnd
 from barrage_server.wire.protocol import COMMIT_ACTION
+from tests.ports import free_port
 from tests.server.putting import ROWS
 from tests.server.test_http import get, port_of
 from tests.server.test_staged_rows import REQUEST, stage
@@ -137,9 +137,7 @@ def test_a_relay_shows_its_followed_tables() -> None:
 
 def test_a_server_that_recovers_is_not_ready_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
 
     def watched(**arguments: Any) -> ServerState:
         seen.append(get(port, "/ready")[1].strip())
