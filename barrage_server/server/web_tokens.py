@@ -91,6 +91,7 @@ class WebTokens:
         name_claim: the claim with the caller's name.
         roles_claim: the claim with its roles: a list of strings, or one string with spaces between them.
         leeway: seconds by which clocks may differ.
+        clock: a monotonic clock, in seconds, by which keys at a URL are fetched again.
 
     Raises:
         InvalidRequestError: an argument is wrong, or the keys cannot be read.
@@ -110,6 +111,7 @@ class WebTokens:
         name_claim: str = "sub",
         roles_claim: str = "roles",
         leeway: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._algorithms = names(algorithms, "algorithms")
         for algorithm in self._algorithms:
@@ -121,6 +123,7 @@ class WebTokens:
         self._name_claim = text(name_claim, "name_claim")
         self._roles_claim = text(roles_claim, "roles_claim")
         self._leeway = seconds(leeway, "leeway")
+        self._clock = clock
         try:
             import cryptography  # noqa: F401  (without it PyJWT only knows shared secrets)
             import jwt
@@ -135,7 +138,7 @@ class WebTokens:
         self._url = where if is_url else None
         self._path = None if is_url else Path(where)
         self._fetching = False
-        self._fetched = _now()
+        self._fetched = self._clock()
         self._is_wanted = False
         self._seen = None if self._path is None else file_stamp(self._path)
         self._keys: tuple[_Key, ...] = ()
@@ -194,7 +197,7 @@ class WebTokens:
                     self._load()
             return
         with self._lock:
-            passed = _now() - self._fetched
+            passed = self._clock() - self._fetched
             is_due = force or passed >= _EVERY_SECONDS or (self._is_wanted and passed >= _AGAIN_SECONDS)
             if not is_due or self._fetching:
                 return
@@ -233,7 +236,7 @@ class WebTokens:
         try:
             self._load()
         finally:
-            self._fetched, self._fetching = _now(), False
+            self._fetched, self._fetching = self._clock(), False
 
     def _load(self) -> None:
         try:
@@ -311,10 +314,6 @@ class WebTokens:
         if not keys:
             raise InvalidRequestError(f"The key set at {self._where!r} has no public key for signatures.")
         return tuple(keys)
-
-
-def _now() -> float:
-    return time.monotonic()
 
 
 class _NoPlainRedirect(urllib.request.HTTPRedirectHandler):

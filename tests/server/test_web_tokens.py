@@ -244,9 +244,8 @@ class Provider:
 def test_keys_at_a_url_are_fetched_now_and_then_and_for_unknown_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Off the calling thread, and at a bounded rate, whatever callers show; what was fetched outlives a failure."""
     provider, now = Provider(), [1000.0]
-    monkeypatch.setattr(web_tokens, "_opener", lambda: provider)
-    monkeypatch.setattr(web_tokens, "_now", lambda: now[0])
-    check = WebTokens("https://login.example.com/keys", audience=AUDIENCE, issuer=ISSUER)
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", provider.open)
+    check = WebTokens("https://login.example.com/keys", audience=AUDIENCE, issuer=ISSUER, clock=lambda: now[0])
     principal = check(signed())
     provider.keys = [public_key(OTHER, "o")]
     for _ in range(10):
@@ -268,10 +267,9 @@ def test_keys_at_a_url_are_fetched_now_and_then_and_for_unknown_ones(monkeypatch
 
 def test_a_provider_that_does_not_answer_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     provider, now = Provider(), [1000.0]
-    monkeypatch.setattr(web_tokens, "_opener", lambda: provider)
-    monkeypatch.setattr(web_tokens, "_now", lambda: now[0])
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", provider.open)
     keys, provider.keys = provider.keys, None
-    check = WebTokens("https://login.example.com/keys", audience=AUDIENCE, issuer=ISSUER)
+    check = WebTokens("https://login.example.com/keys", audience=AUDIENCE, issuer=ISSUER, clock=lambda: now[0])
     with pytest.raises(AuthenticationError):
         check(signed())
     provider.keys = keys
