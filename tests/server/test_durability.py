@@ -325,7 +325,7 @@ def test_who_waits_for_a_server_finds_its_directory_closed(folder: Path) -> None
 def test_an_interrupt_between_record_and_cycle_takes_the_record_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from barrage_server.engine.cycle_runner import CycleRunner
+    from barrage_server.engine import cycle_runner
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -333,7 +333,7 @@ def test_an_interrupt_between_record_and_cycle_takes_the_record_back(
     with bs.Server(data_dir=folder) as server:
         table, other = server.append_table("t", SCHEMA), server.append_table("other", SCHEMA)
         with monkeypatch.context() as patch:
-            patch.setattr(CycleRunner, "_compute", interrupted)
+            patch.setattr(cycle_runner, "without_collection", interrupted)  # what a cycle is computed by
             for action in (
                 lambda: table.append(rows(1)),
                 lambda: server.drop("other"),

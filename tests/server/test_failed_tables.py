@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from barrage_server.engine import AppendTable, DerivedTable, KeyedTable
+from barrage_server.engine import DerivedTable, KeyedTable
+from barrage_server.engine.fixed_column import FixedColumn
 from barrage_server.errors import InternalError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
@@ -98,7 +99,7 @@ def test_a_failed_source_table_is_replaced_by_dropping_it(server: Server, monkey
     schema = pa.schema([("n", pa.int64())])
     table = server.append_table("t", schema)
     with monkeypatch.context() as patch:
-        patch.setattr(AppendTable, "_write", lambda *_: 1 / 0)
+        patch.setattr(FixedColumn, "write", lambda *_: 1 / 0)
         with pytest.raises(InternalError, match="Drop and create it again"):
             table.append({"n": [1]})
     with pytest.raises(InternalError, match="Drop and create it again"):

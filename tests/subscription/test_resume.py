@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barrage_server.client.message_applier import MessageApplier
 from barrage_server.client.view import View
 from barrage_server.engine import (
     AppendTable,
     BlinkTable,
     KeyedTable,
+    ReplicaTable,
     ReplicaUpdate,
     TableUpdate,
     UpdateGraph,
@@ -355,7 +355,7 @@ def test_there_is_no_point_after_a_message_that_was_applied_in_part(
     def breaks(*_: object) -> None:
         raise WireFormatError("broken off")
 
-    monkeypatch.setattr(MessageApplier, "_publish", breaks)
+    monkeypatch.setattr(ReplicaTable, "apply", breaks)
     with pytest.raises(WireFormatError):
         subscriber.receive()
     assert point(subscriber) == ResumePoint()
