@@ -35,6 +35,18 @@ def bounded(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(body())
 
 
+async def standstill(state: Callable[[], object], turns: int = 1000) -> None:
+    """Return when ``state()`` was the same for ``turns`` turns of the event loop.
+
+    Both ends of a connection run on it, and each turn takes all that has arrived: when nothing changes, both wait.
+    """
+    last, same = state(), 0
+    while same < turns:
+        await asyncio.sleep(0)
+        now = state()
+        last, same = now, same + 1 if now == last else 0
+
+
 @asynccontextmanager
 async def serving(service: Service, **options: Any) -> AsyncIterator[tuple[WebEndpoint, str]]:
     """A front on a free port, and its address; options are its own, and those of its limits."""
