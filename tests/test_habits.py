@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 ANYONES = {"_exit", "_repr_html_", "_jsc"}
 """Names with an underscore that other makers have made public: of Python, of notebooks, and of Spark."""
 PRIVATE: dict[str, tuple[set[str], str]] = {
     "rowset/forms.py": ({"_held", "_of", "_segments"}, "makes and tells the forms that the room chooses by itself"),
     "interop/peers/pydeephaven_client.py": ({"_thread"}, "reads what the peer has no public name for"),
+    "notebook/test_widget.py": ({"_instances"}, "takes a widget from those that ipywidgets keeps"),
+    "client/test_table_service.py": (
+        {"_asks_health"},
+        "logs in as Deephaven's clients do, where ours finds out that it is a server of ours",
+    ),
     "faults/test_strangers.py": ({"_endpoints"}, "counts handshakes, which no figure of the server shows"),
     "publish/test_drop_beside_commit.py": (
         {"_run"},
@@ -32,6 +38,13 @@ PRIVATE: dict[str, tuple[set[str], str]] = {
     ),
     "server/test_web_tokens.py": ({"_NoPlainRedirect"}, "has the redirects followed that its opener makes"),
     "server/web/test_results_of_pages.py": ({"_opened"}, "has a page leave while it is told of what it opens"),
+    "spark/test_waiting.py": (
+        {"_Parts"},
+        "takes a part of the rows before it takes them again, as a repeated call does",
+    ),
+    "subscription/test_resume.py": ({"_is_cheap"}, "has an update sent where a snapshot would be smaller"),
+    "subscription/test_viewport_group_options.py": ({"_message"}, "tells in which way a message was made"),
+    "wire/test_one_list.py": ({"_unwrap"}, "compares the short way into a stream with the general one"),
     "server/durable.py": ({"_server_state"}, "has a checkpoint made now, which a server does when it sees fit"),
     "server/test_durability.py": ({"_server_state", "_show"}, "interrupts a cycle when its rows become visible"),
 }
@@ -55,17 +68,54 @@ def is_own(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in ("self", "cls", "other")
 
 
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in ANYONES
+
+
+def is_module(node: ast.ImportFrom, name: str) -> bool:
+    """Whether what is imported is a module of this repository: tests/test_rooms.py says which ones may be."""
+    return (ROOT / (node.module or "").replace(".", "/") / f"{name}.py").exists()
+
+
+def named(node: ast.AST) -> list[str]:
+    """The members that a node names: an attribute, imported names, or what a call sets or reads by its name.
+
+    A call may name constants: tests may make them small.
+    """
+    match node:
+        case ast.Attribute(value, name):
+            return [] if is_own(value) else [name]
+        case ast.ImportFrom(names=aliases):
+            return [each.name for each in aliases if not is_module(node, each.name)]
+        case ast.Call(ast.Name("setattr" | "getattr") | ast.Attribute(attr="setattr" | "delattr"), arguments):
+            texts = [each.value for each in arguments[:2] if isinstance(each, ast.Constant)]
+            return [name for text in texts for name in str(text).split(".") if not name.isupper()]
+    return []
+
+
 def reached_for(tree: ast.Module) -> dict[str, str]:
     """The private members of others that a file reaches for, each with a place."""
     return {
-        node.attr: f"{node.lineno} {ast.unparse(node)}"
+        name: f"{node.lineno} {ast.unparse(node)}"  # type: ignore[attr-defined]
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr.startswith("_")
-        and not node.attr.startswith("__")
-        and node.attr not in ANYONES
-        and not is_own(node.value)
+        for name in named(node)
+        if is_private(name)
     }
+
+
+def test_private_members_are_found_in_whatever_names_them() -> None:
+    texts = {
+        "_a": "it._a",
+        "_b": "from barrage_server.room import _b",
+        "_c": "from .room import _c as c",
+        "_d": "setattr(it, '_d', 1)",
+        "_e": "getattr(it, '_e', None)",
+        "_f": "monkeypatch.setattr(module, '_f', f)",
+        "_g": "patch.setattr('barrage_server.room._g', g)",
+    }
+    assert [list(reached_for(ast.parse(text))) for text in texts.values()] == [[name] for name in texts]
+    for text in ("self._a", "it.__doc__", "patch.setattr(it, '_LIMIT', 3)", "from barrage_server.rowset import _part"):
+        assert not reached_for(ast.parse(text))
 
 
 def pauses(call: ast.Call) -> bool:
