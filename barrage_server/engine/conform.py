@@ -70,9 +70,10 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
 
 
 def conform_parts(schema: pa.Schema, rows: Rows, *, table: str) -> list[list[pa.Array]]:
-    """The parts of ``rows`` one after the other, each as :func:`conform` returns it; none without rows.
+    """The parts of ``rows`` in order, each as :func:`conform` returns it.
 
-    Of a table in large chunks, each chunk is a part, and is not copied. Small chunks are put together.
+    Without rows there is no part. Of a table in large chunks, each chunk is a part, and is not copied. Small
+    chunks are put together.
 
     Takes and raises what :func:`conform` does.
     """
