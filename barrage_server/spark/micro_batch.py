@@ -15,7 +15,7 @@ from barrage_server import errors
 from barrage_server.errors import BarrageError
 from barrage_server.spark.keeping import kept_alive
 from barrage_server.spark.publisher import Publisher
-from barrage_server.spark.settings import PublishSettings
+from barrage_server.spark.settings import PublishSettings, Ship
 from barrage_server.spark.shipping import Receipt
 from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
 from barrage_server.spark.waiting import WaitPolicy
@@ -72,10 +72,12 @@ class StagedPart:
         tokens: the tokens of its partitions in their order, with None for empty ones; None when the data source has
             committed the rows.
         nbytes: the size of the rows, when known.
+        way: the path that the rows went: ``DRIVER`` or ``EXECUTORS``.
     """
 
     tokens: list[str | None] | None
     nbytes: int | None
+    way: Ship
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class MicroBatch:
             rows = with_nullable_fields(part.frame).toArrow().cast(part.schema)
             batches = rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE)
             staged = self.connection.stage(request, part.schema, batches)
-        return StagedPart([staged.token if staged else None], sum(map(plain_batch_size, batches)))
+        return StagedPart([staged.token if staged else None], sum(map(plain_batch_size, batches)), Ship.DRIVER)
 
     def from_executors(self, part: Part, lasts: Lasts) -> StagedPart:
         """Let the tasks of a Spark job stage the rows of a part."""
@@ -164,7 +166,7 @@ class MicroBatch:
             with contextlib.suppress(BarrageError):
                 self.impatient.abort_batch(self.publisher, part.table, self.number)
             raise _typed(error) or missing_module(error) or error from error
-        return StagedPart([each.token for each in partitions], sum(each.nbytes for each in partitions))
+        return StagedPart([each.token for each in partitions], sum(each.nbytes for each in partitions), Ship.EXECUTORS)
 
     def commit(self, parts: Sequence[Part], tokens: Sequence[Iterable[str | None]], lasts: Lasts) -> None:
         """Make the rows staged under ``tokens`` visible as one batch, or drop them."""
@@ -214,7 +216,7 @@ class MicroBatch:
                     register(part.frame.sparkSession)
                     writer.save()
             found = Receipt.read(receipt)
-        return StagedPart(None, None if found is None else found.nbytes)
+        return StagedPart(None, None if found is None else found.nbytes, Ship.EXECUTORS)
 
 
 def _typed(error: Exception) -> BarrageError | None:

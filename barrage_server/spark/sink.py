@@ -299,7 +299,7 @@ class BarrageSink:
                 staged = batch.through_driver(part)
         if staged.nbytes is not None:
             self._shipped[batch.publisher, part.table] = Shipped(planned, staged.nbytes)
-        _log.debug("batch %d of table %r went by %s: %s bytes", batch.number, settings.table, way, staged.nbytes)
+        _log.debug("batch %d of table %r went by %s: %s bytes", batch.number, settings.table, staged.way, staged.nbytes)
         return staged.tokens
 
     def _resolved(self, settings: PublishSettings, spark: SparkSession, query: str | None) -> PublishSettings:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import barrage_server as bs
 from barrage_server.spark import BarrageSink
+from barrage_server.spark.workers import Workers
 from tests.spark.feeding import Drain, Feed, by
 
 if TYPE_CHECKING:
@@ -171,6 +172,15 @@ def test_auto_takes_the_driver_for_small_batches_and_the_executors_for_large_one
     assert [way.split(" went by ")[1].split(":")[0] for way in ways] == ["driver", "executors", "driver"]
     assert ways[1].endswith("400000 bytes")
     assert client.snapshot("t").num_rows == sum(sizes)
+
+
+def test_the_log_names_the_driver_where_the_workers_lack_the_package(
+    spark: SparkSession, server: bs.Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workers, "lack", lambda self: "No module named 'barrage_server'")
+    caplog.set_level("DEBUG", logger="barrage_server.spark")
+    BarrageSink(server.uri, table="t", ship_threshold=0)(spark.range(10), 0)
+    assert [record.getMessage() for record in caplog.records] == ["batch 0 of table 't' went by driver: 80 bytes"]
 
 
 def test_a_server_that_is_not_there_is_an_error_that_says_so(spark: SparkSession, server: bs.Server) -> None:
