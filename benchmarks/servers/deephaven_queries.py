@@ -185,7 +185,7 @@ class DeephavenQueries:
             self._result = TICKING[operation](self._tables)
 
     def cycles(self, count: int, sources: list[str]) -> list[float]:
-        """Change some of the tables in so many cycles; milliseconds of each."""
+        """Change the tables in ``sources`` in ``count`` cycles; milliseconds of each."""
         return [self._cycle([self._sources[name] for name in sources]) for _ in range(count)]
 
     def check_ticking(self, columns: list[str]) -> list[float]:

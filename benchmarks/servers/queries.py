@@ -104,7 +104,7 @@ class OurQueries:
         self._result = TICKING[operation](self._tables)
 
     def cycles(self, count: int, sources: list[str]) -> list[float]:
-        """Change some of the tables in so many cycles; milliseconds of each."""
+        """Change the tables in ``sources`` in ``count`` cycles; milliseconds of each."""
         return [self._one(sources) for _ in range(count)]
 
     def check_ticking(self, columns: list[str]) -> list[float]:
