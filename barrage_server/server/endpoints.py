@@ -26,7 +26,7 @@ from barrage_server.server.web.tls import tls_context
 
 if TYPE_CHECKING:
     from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
-    from barrage_server.server.web.door import PageDoor
+    from barrage_server.server.web.endpoint import PageEndpoint
 
 __all__ = ["Endpoints", "authority"]
 
@@ -80,8 +80,8 @@ class Endpoints:
         self._client_roots = client_roots
         self._tidy_server = tidy
         self._deephaven: DeephavenEndpoint | None = None
-        self._page: PageDoor | None = None
-        self._door: FlightEndpoint | None = None
+        self._page: PageEndpoint | None = None
+        self._pyarrow: FlightEndpoint | None = None
         self._may_shut = threading.Event()
         limits = server_state.limits
         ports: list[int] = []  # of gRPC; the functions that read it do not hold self: Flight may keep them
@@ -103,14 +103,14 @@ class Endpoints:
         if self.front is Front.GRPC:
             self.port = self._open_grpc(port)
         else:
-            self._door = self._open_pyarrow(port)
-            self.port = int(self._door.port)
+            self._pyarrow = self._open_pyarrow(port)
+            self.port = int(self._pyarrow.port)
         ports.append(self.port)
         self._watchdog = Watchdog(
             server_state.streams,
             self._kick,
             self._tidy,
-            self._shut_door,
+            self._shut_pyarrow,
         )
         try:
             self._watchdog.start()
@@ -121,15 +121,15 @@ class Endpoints:
     def _shut_ports(self) -> None:
         if self._deephaven is not None:
             self._deephaven.close(0.0)
-        if self._door is not None:
-            self._door.shutdown()
+        if self._pyarrow is not None:
+            self._pyarrow.shutdown()
 
     def _open_pyarrow(self, port: int) -> FlightEndpoint:
         scheme, signer = "grpc+tls" if self._tls is not None else "grpc", TokenSigner()
         authentication = self._server_state.authentication
         try:
             # Flight serves from its constructor on: all other state must be complete before
-            door = FlightEndpoint(
+            endpoint = FlightEndpoint(
                 f"{scheme}://{_bracketed(self.host)}:{port}",
                 self._server_state,
                 AuthMiddlewareFactory(
@@ -143,8 +143,8 @@ class Endpoints:
             )
         except (pa.ArrowException, OSError):
             raise cannot_listen(self.host, port, "port") from None
-        leave_to_parent(door)
-        return door
+        leave_to_parent(endpoint)
+        return endpoint
 
     def _open_grpc(self, port: int) -> int:
         self._deephaven = endpoint = self._grpc_endpoint("The gRPC endpoint for Flight clients needs")
@@ -211,9 +211,9 @@ class Endpoints:
         self._server_state.pages.open(None if companion is None else companion.loop)
         if port is None:
             return
-        from barrage_server.server.web.door import PageDoor  # which loads the library of websockets
+        from barrage_server.server.web.endpoint import PageEndpoint  # which loads the library of websockets
 
-        self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names, companion)
+        self._page = PageEndpoint(self._server_state, self.host, port, self._tls, self._client_roots, names, companion)
 
     def replace_tls(self, tls: TlsIdentity) -> None:
         """Present another certificate to new connections, except on a port of pyarrow.
@@ -232,7 +232,7 @@ class Endpoints:
         if self._page is not None:
             self._page.replace_tls(tls)
         self._tls = tls
-        if self._door is not None:
+        if self._pyarrow is not None:
             logger.warning("%s keeps its certificate until the server is started anew", self.uri)
 
     @property
@@ -245,12 +245,12 @@ class Endpoints:
 
     def connections(self) -> dict[str, int]:
         """Number of open connections, by endpoint."""
-        door = self._deephaven
+        deephaven = self._deephaven
         names = {self.port: "flight"}
-        if door is not None and door.port is not None:
-            names[door.port] = "deephaven"
-        if door is not None and door.web_port is not None:
-            names[door.web_port] = "web"
+        if deephaven is not None and deephaven.port is not None:
+            names[deephaven.port] = "deephaven"
+        if deephaven is not None and deephaven.web_port is not None:
+            names[deephaven.web_port] = "web"
         if self._page is not None:
             names[self._page.port] = "page"
         counts = connection_counts(names)
@@ -295,7 +295,7 @@ class Endpoints:
         for stream in self._server_state.streams.open():
             if not stream.cut():
                 self._kick(stream.peer)
-        if self._door is not None:
+        if self._pyarrow is not None:
             shut_all(self.port)
 
     def close(self, grace: float) -> None:
@@ -313,8 +313,8 @@ class Endpoints:
         self._may_shut.set()
         for _ in range(_TRIES):
             if self._watchdog.join(max(0.05, grace / 10)):
-                if self._door is not None:
-                    self._door.let_go()
+                if self._pyarrow is not None:
+                    self._pyarrow.let_go()
                 break
             shut_all(self.port)
         else:
@@ -330,11 +330,11 @@ class Endpoints:
         self.stranger_calls.tidy()
         self.strangers.tidy(now)
 
-    def _shut_door(self) -> None:
+    def _shut_pyarrow(self) -> None:
         """Shut Flight's server down, during :meth:`close`, on the watchdog's thread."""
         self._may_shut.wait()
-        if self._door is not None:
-            self._door.shutdown()
+        if self._pyarrow is not None:
+            self._pyarrow.shutdown()
 
     def _second_uri(self, scheme: str, port: int | None) -> str | None:
         return None if port is None else f"{scheme}://{authority(self.host, port)}"

@@ -1,4 +1,4 @@
-"""The port of the page: its files, and the websockets of its viewers."""
+"""The endpoint of the page: its files, and the websockets of its viewers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from barrage_server.wire.page_messages import MOST_TEXT_BYTES, SUBPROTOCOL
 if TYPE_CHECKING:
     from barrage_server.server.web.websocket import PageSocket
 
-__all__ = ["PageDoor"]
+__all__ = ["PageEndpoint"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -35,7 +35,7 @@ _TIDY_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
 
 
-class PageDoor:
+class PageEndpoint:
     """Serves the page on the event loop of the pages, until :meth:`close`.
 
     Args:
@@ -110,7 +110,7 @@ class PageDoor:
 
 
 class _PageFront(WebFront):
-    """The websockets and the files behind a door.
+    """The websockets and the files of the endpoint.
 
     Args:
         service: the state that all pages share.
