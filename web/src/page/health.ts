@@ -29,7 +29,7 @@ export class HealthView {
   private readonly facts = make("dl", { class: "facts" });
   private readonly uses = new Section("Used", ["What", "Now", "Limit", "Share"], "Nothing is counted yet.");
   private readonly tables = new Section("Tables", ["Name", "Kind", "Rows", "Memory", "Followers"], "There are no tables.");
-  private readonly followers = new Section("Followers", ["Table", "User", "From", "Cycles behind", "Updates", "Sent", "For"], "Nobody follows a table.");
+  private readonly followers = new Section("Followers", ["Table", "User", "From", "Cycles behind", "Updates", "Sent", "For"], "No table has followers.");
   private readonly stuck = new Section("Waited for", ["Table", "Stream", "User", "The client is to", "Since"], "Every client keeps up.");
   private readonly computed = new Section("Computed", ["Name", "Operation", "User", "Rows", "Memory", "Processor time"], "No table is computed for clients.");
 
