@@ -14,7 +14,7 @@ from barrage_server.engine.key_conditions import key_conditions
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan.aggregation import Filter
 from barrage_server.plan.operable import merge
-from barrage_server.plan.partition import merged_rows
+from barrage_server.plan.partition import merged
 from barrage_server.public import public
 
 __all__ = ["RemotePartitionedTable"]
@@ -113,7 +113,7 @@ class RemotePartitionedTable:
 
         """
         if not self._transforms:
-            return self._merged()
+            return merged(self.table, self.key_columns, drop_keys=self.drop_keys)
         if not self.table.is_static:
             raise UnsupportedOperationError(
                 f"Transformed constituents can be merged if the table is known never to change, as new keys would be "
@@ -124,12 +124,6 @@ class RemotePartitionedTable:
         if not found:
             raise InvalidRequestError(f"Table '{self.table.name}' has no rows, and so no constituents to merge.")
         return merge(found)
-
-    def _merged(self) -> RemoteTable:
-        columns, made = self.table.schema.names, self.table
-        for operation in merged_rows(columns, self.key_columns, self.table.name, drop_keys=self.drop_keys):
-            made = made.operate(operation)
-        return made
 
     def _filters(self, key: Sequence[pa.Scalar]) -> list[Filter]:
         return key_conditions(self.key_columns, key)

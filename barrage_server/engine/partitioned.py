@@ -13,7 +13,7 @@ from barrage_server.engine.conform import conform_key
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.operable import merge
-from barrage_server.plan.partition import MergeConstituents, PartitionRows, merged_rows
+from barrage_server.plan.partition import MergeConstituents, PartitionRows, merged
 from barrage_server.public import public
 
 __all__ = ["Constituents", "PartitionedTable", "constituents_of", "set_constituents"]
@@ -162,19 +162,13 @@ class PartitionedTable:
                 changes.
         """
         if not self._transforms:
-            return self._merged()
+            return merged(self.table, self.key_columns, drop_keys=self.drop_keys)
         if self.table.is_refreshing:
             return self._keys.operate(MergeConstituents(self._made_for, self._sample))
         found = self.constituents
         if not found:
             raise InvalidRequestError(f"Table '{self.table.name}' has no rows, and so no constituents to merge.")
         return merge(found)
-
-    def _merged(self) -> Table:
-        columns, made = self.table.schema.names, self.table
-        for operation in merged_rows(columns, self.key_columns, self.table.name, drop_keys=self.drop_keys):
-            made = made.operate(operation)
-        return made
 
     def _made_for(self, keys: Sequence[pa.Array], count: int) -> list[Table]:
         """The constituents of ``count`` keys, with or without rows."""

@@ -5,16 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.operation import DropColumns, HeadBy, Operation, View
 
-__all__ = ["MergeConstituents", "PartitionRows", "merged_rows"]
+__all__ = ["MergeConstituents", "PartitionRows", "merged", "merged_rows"]
 
 _ALL_ROWS: Final = (1 << 62) - 1
 _NAME: Final = re.compile(r"[^\W\d][\w$]*")
 _WORDS: Final = ("true", "false", "null")
+
+
+class _Whole(Protocol):
+    """A table of any room."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def schema(self) -> Any: ...
+
+    def operate(self, operation: Operation, /) -> Self: ...
+
+
+_Table = TypeVar("_Table", bound=_Whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +91,11 @@ def merged_rows(columns: Sequence[str], keys: Sequence[str], table: str, *, drop
             f"columns of '{table}' before."
         )
     return grouped, View(tuple(columns))
+
+
+def merged(table: _Table, keys: Sequence[str], *, drop_keys: bool) -> _Table:
+    """The rows of ``table`` in the order of keys, by :func:`merged_rows`."""
+    made = table
+    for operation in merged_rows(table.schema.names, keys, table.name, drop_keys=drop_keys):
+        made = made.operate(operation)
+    return made
