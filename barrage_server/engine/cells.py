@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from barrage_server.engine.memory import zeros
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.sorting import order_of_small
 from barrage_server.engine.undo import CellArray
 from barrage_server.errors import RowSetError
 
@@ -320,8 +321,7 @@ def _by_page(keys: Int64Array, page_bits: int) -> tuple[Int64Array | None, list[
         return None, [(low, offsets)]
     order = None
     if not (numbers[1:] >= numbers[:-1]).all():
-        # Few pages: their numbers fit 16 bits, for which numpy has a linear stable sort.
-        order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
+        order = order_of_small(numbers, low, high)
         numbers, offsets = numbers[order], offsets[order]
     begins = np.concatenate(([0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1))
     ends = [*begins[1:].tolist(), len(keys)]

@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
+from barrage_server.engine.sorting import order_of_small
 from barrage_server.engine.values import take
 from barrage_server.errors import LimitError
 from barrage_server.wire.array_bound import MOST_ITEMS
@@ -161,7 +162,7 @@ class HeapView:
         steps = np.diff(numbers)
         order = None
         if steps.min() < 0:
-            order = np.argsort(numbers.astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
+            order = order_of_small(numbers, 0, high - low)
             numbers, wanted = numbers[order], wanted[order]
             steps = np.diff(numbers)
         bounds = [0, *(np.flatnonzero(steps) + 1).tolist(), len(wanted)]

@@ -7,13 +7,16 @@ that do not fit are sorted indirectly.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array
 
-__all__ = ["last_of_each", "positions_in_order", "sort_with_positions", "sorted_positions"]
+__all__ = ["last_of_each", "order_of_small", "positions_in_order", "sort_with_positions", "sorted_positions"]
 
 # Ascending runs up to which a merge, linear in their length, is faster than a sort.
 _FEW_RUNS = 4
+# Numbers of 16 bits, for which numpy has a linear stable sort.
+_SMALL = 1 << 16
 # Of the numbers, those that are equal in their upper bits must be less than one in 2**_FEW_TIES.
 _FEW_TIES = 2
 
@@ -103,6 +106,21 @@ def positions_in_order(values: Int64Array, width: int) -> Int64Array:
     values.sort()
     values &= (1 << bits) - 1
     return values
+
+
+def order_of_small(values: npt.NDArray[np.integer], low: int, high: int) -> Int64Array:
+    """The stable order of numbers that mostly lie close together.
+
+    Linear in the number of values if ``high - low`` is less than 65,536.
+
+    Args:
+        values: numbers from ``low`` to ``high``.
+        low: a lower bound.
+        high: an upper bound.
+    """
+    if high - low < _SMALL:
+        return np.argsort((values - low if low else values).astype(np.uint16), kind="stable")
+    return np.argsort(values, kind="stable")
 
 
 def last_of_each(values: Int64Array, *, runs: int | None = None) -> tuple[Int64Array, Int64Array]:

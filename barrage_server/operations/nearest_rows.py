@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.plan import Int64Array
-from barrage_server.engine.sorting import sort_with_positions
+from barrage_server.engine.sorting import order_of_small, sort_with_positions
 from barrage_server.operations.ordering import code_of
 
 __all__ = ["NearestRows"]
@@ -55,7 +55,7 @@ class NearestRows:
             codes = self._numbered(codes)
         joined = self._joined(groups, codes)
         if self._count <= _FEW_GROUPS and (codes[1:] >= codes[:-1]).all():  # as in tables that are appended to
-            positions = np.argsort(groups.astype(np.uint16), kind="stable")  # in linear time
+            positions = order_of_small(groups, 0, self._count - 1)  # in linear time
             ordered = joined.take(positions)
         else:
             ordered, positions = sort_with_positions(joined)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.sorting import order_of_small
 from barrage_server.engine.version import TableVersion
 from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.downsample.axis import Axis, Number, NumberArray
@@ -54,7 +55,7 @@ class ByValue:
         if not len(rows):
             nothing = np.zeros(0, np.int64)
             return Marks(nothing, nothing, (nothing,) * len(self._series), (nothing,) * len(self._series))
-        order = _sorted(parts)
+        order = order_of_small(parts, int(parts.min()), int(parts.max()))
         rows, values, parts = rows[order], values[order], parts[order]
         offsets = run_starts(parts)
         lengths = np.diff(offsets, append=len(parts))
@@ -121,14 +122,6 @@ class ByValue:
 def _whole(version: TableVersion, column: int) -> pa.Array:
     (array,) = version.read(version.row_set, (column,))
     return array
-
-
-def _sorted(parts: Int64Array) -> Int64Array:
-    """The stable order of parts."""
-    low = int(parts.min())
-    if int(parts.max()) - low < 1 << 16:
-        return np.argsort((parts - low).astype(np.uint16), kind="stable")  # linear
-    return np.argsort(parts, kind="stable")
 
 
 def _rows_of(
