@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-import xxhash
 
 from barrage_server.engine import TableVersion
 from barrage_server.errors import JournalError
+from barrage_server.journal.checked_text import with_checksum, without_checksum
 from barrage_server.journal.columns_file import read_rows, write_rows
 from barrage_server.journal.content import LedgerRecord, TableRecord
 from barrage_server.journal.files import Directory
@@ -179,7 +179,7 @@ def _write_all(
         found.append(_save(folder, goal.number, unsaved, kept, abandons))
     done = replace(goal, tables=tuple(found))
     text = json.dumps(_to_json(done), indent=1).encode()
-    folder.write(_MANIFEST, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
+    folder.write(_MANIFEST, with_checksum(text))
     folder.sync()
     return done
 
@@ -204,8 +204,8 @@ def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
         return None
     name = names[-1]
     try:
-        checksum, _, text = bytes(state.folder(name).read(_MANIFEST)).partition(b"\n")
-        if xxhash.xxh3_64_hexdigest(text).encode() != checksum:
+        text = without_checksum(state.folder(name).read(_MANIFEST))
+        if text is None:
             raise JournalError(
                 f"The checkpoint {name} is damaged: the checksum of {_MANIFEST} differs. Restore a backup."
             )

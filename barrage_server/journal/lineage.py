@@ -13,8 +13,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-import xxhash
-
+from barrage_server.journal.checked_text import with_checksum, without_checksum
 from barrage_server.journal.files import Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.wire.resume import Era, Lineage
@@ -64,7 +63,7 @@ def write_lineage(root: Directory, lineage: Lineage, directory: str = "", segmen
     """
     eras = [{"id": era.id, "step": era.step} for era in lineage.eras]
     text = json.dumps({"eras": eras, "directory": directory, "segment": segment}).encode()
-    root.replace(LINEAGE, [f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
+    root.replace(LINEAGE, with_checksum(text))
 
 
 def last_segment(root: Directory, directory: str) -> int:
@@ -97,8 +96,8 @@ class _Content:
 def _read(root: Directory) -> _Content | None:
     """The content of the file; ``None`` if it is damaged."""
     try:
-        checksum, _, text = bytes(root.read(LINEAGE)).partition(b"\n")
-        if xxhash.xxh3_64_hexdigest(text).encode() == checksum:
+        text = without_checksum(root.read(LINEAGE))
+        if text is not None:
             found = json.loads(text)
             lineage = Lineage(tuple(Era(str(one["id"]), whole_number(one["step"])) for one in found["eras"]))
             return _Content(lineage, str(found.get("directory", "")), whole_number(found.get("segment", 0)))
