@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import logging
 from collections.abc import Callable
 from typing import Final
@@ -132,7 +131,7 @@ def _drop(server_state: ServerState, principal: Principal, body: bytes) -> bytes
 def _statistics(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     check_empty(body, "statistics request")
     figures = shown_to(server_state, principal)
-    return json.dumps(dataclasses.asdict(figures), separators=(",", ":")).encode()
+    return json_bytes(dataclasses.asdict(figures))
 
 
 def _health(server_state: ServerState, principal: Principal, body: bytes) -> bytes:

@@ -23,6 +23,7 @@ __all__ = [
     "MOST_VALUES",
     "JsonMessage",
     "json_bytes",
+    "json_text",
     "parse_object",
     "schema_from_base64",
     "schema_to_base64",
@@ -115,7 +116,12 @@ def parse_object(data: bytes | str, what: str, *, is_request: bool = False) -> d
 
 def json_bytes(fields: Mapping[str, object]) -> bytes:
     """Encode an object as compact UTF-8 JSON."""
-    return json.dumps(fields, separators=(",", ":")).encode()
+    return json_text(fields).encode()
+
+
+def json_text(fields: Mapping[str, object]) -> str:
+    """Encode an object as compact JSON, in ASCII."""
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def schema_to_base64(schema: pa.Schema) -> str:

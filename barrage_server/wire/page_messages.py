@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import struct
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
 from barrage_server.typed_json import MAY_BE_EMPTY, AtLeast
-from barrage_server.wire.json_message import MESSAGES, JsonMessage, parse_object
+from barrage_server.wire.json_message import MESSAGES, JsonMessage, json_text, parse_object
 
 __all__ = [
     "MOST_TEXT_BYTES",
@@ -353,7 +352,7 @@ def columns_message(stream: int, columns: Sequence[int]) -> str:
         columns: the numbers of the columns in the table.
 
     """
-    return json.dumps({"type": "columns", "stream": stream, "columns": list(columns)}, separators=(",", ":"))
+    return json_text({"type": "columns", "stream": stream, "columns": list(columns)})
 
 
 def schema_frame(stream: int, schema: pa.Schema) -> bytes:

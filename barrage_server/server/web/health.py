@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from barrage_server.server.limits import Limits
 from barrage_server.server.statistics import ServerStatistics
+from barrage_server.wire.json_message import json_text
 
 __all__ = ["ProcessFigures", "health_message"]
 
@@ -103,7 +103,7 @@ def health_message(
             for entry in figures.results[:_MOST_ENTRIES]
         ],
     }
-    return json.dumps(message, separators=(",", ":"))
+    return json_text(message)
 
 
 def _counts(figures: ServerStatistics, limits: Limits) -> list[list[Any]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from barrage_server.errors import BarrageError
 from barrage_server.server.web.channel import ChannelClosedError, PageChannel
+from barrage_server.wire.json_message import json_text
 
 __all__ = ["PageWriter"]
 
@@ -59,7 +59,7 @@ class PageWriter:
         Raises:
             ChannelClosedError: the page has disconnected.
         """
-        await self.send(json.dumps(message, separators=(",", ":")))
+        await self.send(json_text(message))
 
     async def tell_ended(self, stream: int, error: BarrageError | None) -> None:
         """Tell the page that a stream has ended, and why."""

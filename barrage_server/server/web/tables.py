@@ -5,7 +5,6 @@ Pages get the changes of the list.
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -18,6 +17,7 @@ from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.update import TableUpdate
 from barrage_server.server.access import AccessControl
 from barrage_server.server.principal import Principal
+from barrage_server.wire.json_message import json_text
 
 __all__ = ["TableList"]
 
@@ -194,4 +194,4 @@ def _message(entries: Iterable[dict[str, Any]], dropped: Iterable[str], *, is_al
         told["all"] = True
     else:
         told["dropped"] = list(dropped)
-    return json.dumps(told, separators=(",", ":"))
+    return json_text(told)
