@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -11,13 +10,13 @@ from typing import Final
 import pyarrow.flight as flight
 
 from barrage_server.errors import InvalidRequestError
+from barrage_server.flight.authorization import BEARER, basic, bearer
 
 __all__ = ["HeaderReader", "Login"]
 
 # Deephaven names a way to log in by the class that checks it.
 _PRE_SHARED_KEY: Final = "io.deephaven.authentication.psk.PskAuthenticationHandler"
 _ANONYMOUS: Final = "Anonymous"
-_BEARER: Final = "Bearer "
 _REMEMBERED: Final = 16
 
 
@@ -60,9 +59,9 @@ class Login:
         if authorization is not None:
             ways = [authorization]
         elif user is not None:
-            ways = ["Basic " + base64.b64encode(f"{user}:{password or ''}".encode()).decode()]
+            ways = [basic(user, password)]
         elif token is not None:
-            ways = [_BEARER + token, f"{_PRE_SHARED_KEY} {token}"]
+            ways = [bearer(token), f"{_PRE_SHARED_KEY} {token}"]
             if is_deephaven:
                 ways.reverse()
         else:
@@ -103,7 +102,7 @@ class Login:
         for value in values:
             text = value.decode("latin-1") if isinstance(value, bytes) else value
             with self._lock:
-                if text.startswith(_BEARER) and text != self._session and text not in self._superseded:
+                if text.startswith(BEARER) and text != self._session and text not in self._superseded:
                     if self._session is not None:
                         self._superseded.append(self._session)
                     self._session = text

@@ -5,7 +5,6 @@ There is one client per process and server: connections do not survive a fork, a
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import copy
 import os
@@ -27,6 +26,7 @@ from barrage_server.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
+from barrage_server.flight.authorization import basic, bearer
 from barrage_server.flight.errors import from_flight, other_protocol
 from barrage_server.flight.staging import FLIGHT_ERRORS, CommitCalls, chunks, stage
 from barrage_server.spark.keeping import kept_alive
@@ -88,8 +88,8 @@ class ServerAccess:
     def authorization(self) -> bytes | None:
         """The header to log in with; None without credentials."""
         if self.user is not None:
-            return b"Basic " + base64.b64encode(f"{self.user}:{self.password or ''}".encode())
-        return None if self.token is None else f"Bearer {self.token}".encode()
+            return basic(self.user, self.password).encode()
+        return None if self.token is None else bearer(self.token).encode()
 
 
 class Publisher(CommitCalls):
