@@ -20,7 +20,7 @@ from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
 from barrage_server.rowset import RowSet
 
-__all__ = ["GroupView", "Listed", "Members", "lists_of", "ranges_of"]
+__all__ = ["GroupView", "Listed", "Members", "divided", "lists_of", "ranges_of"]
 
 _STEPS: Final = 16
 """Rows that can be read in the time of one binary search for a group."""
@@ -160,14 +160,32 @@ def lists_of(values: pa.Array, lengths: Int64Array) -> pa.Array:
         LimitError: they are too many for one array.
 
     """
-    data_type = pa.list_(values.type)
     if len(values) > LIST_ITEMS.most:
         raise LimitError(
             f"The lists of some groups have {len(values):,} values, and {LIST_ITEMS.most:,} is the most of one "
             f"array ({LIST_ITEMS.name}). Read fewer groups at a time."
         )
-    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
-    return from_storage(pa.ListArray.from_arrays(offsets, to_storage(values), type=storage_type(data_type)), data_type)
+    return divided(values, lengths, pa.list_(values.type))
+
+
+def divided(items: pa.Array, lengths: Int64Array, data_type: pa.DataType) -> pa.Array:
+    """Divide the items of lists, which are one behind the other.
+
+    Args:
+        items: of the item type of ``data_type``, or of its storage type; at most as many as one array takes.
+        lengths: int64, the length of each list; -1 for a null list.
+        data_type: the type of the lists.
+
+    """
+    is_null = lengths < 0
+    offsets = np.concatenate(([0], np.cumsum(np.maximum(lengths, 0)))).astype(np.int32)
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets),
+        to_storage(items),
+        type=storage_type(data_type),
+        mask=pa.array(is_null) if is_null.any() else None,
+    )
+    return from_storage(lists, data_type)
 
 
 def ranges_of(starts: Int64Array, lengths: Int64Array) -> Int64Array:

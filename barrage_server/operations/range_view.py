@@ -10,13 +10,13 @@ import pyarrow as pa
 from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import in_order, numbers_of
-from barrage_server.engine.storage import from_storage, storage_type, to_storage
+from barrage_server.engine.storage import to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
 from barrage_server.fixed_limits import RANGE_ITEMS
 from barrage_server.operations.gathered import GatheredView
-from barrage_server.operations.members import Members
+from barrage_server.operations.members import Members, divided
 from barrage_server.operations.row_places import check_copies
 
 __all__ = ["RangeMembers", "RangeView"]
@@ -100,15 +100,7 @@ class RangeView(GatheredView):
             self._items(keys)
         ]
         items = parts[0] if len(parts) == 1 else pa.concat_arrays([to_storage(part) for part in parts])
-        offsets = np.concatenate(([0], np.cumsum(np.maximum(lengths, 0)))).astype(np.int32)
-        is_null = lengths < 0
-        lists = pa.ListArray.from_arrays(
-            pa.array(offsets),
-            to_storage(items),
-            type=storage_type(self.type),
-            mask=pa.array(is_null) if is_null.any() else None,
-        )
-        return from_storage(lists, self.type)
+        return divided(items, lengths, self.type)
 
     def _items(self, keys: Int64Array) -> pa.Array:
         check_interrupt()
