@@ -80,9 +80,8 @@ def from_cells(data_type: pa.DataType, data: npt.NDArray[Any], valid: BoolArray 
         nulls = count - int(np.count_nonzero(valid))
         if nulls:
             validity = bitmap_of(valid)
-    if pat.is_boolean(stored):
-        data = np.packbits(data, bitorder="little")
-    array = pa.Array.from_buffers(stored, count, [validity, pa.py_buffer(data)], nulls)
+    buffer = bitmap_of(data) if pat.is_boolean(stored) else pa.py_buffer(data)
+    array = pa.Array.from_buffers(stored, count, [validity, buffer], nulls)
     return array if stored is data_type else from_storage(array, data_type)
 
 
