@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from barrage_server.cli.boundary import raising_again
 from barrage_server.cli.text import names, parse_viewport
 from barrage_server.cli.usage import UsageError, usage
 
@@ -221,7 +222,8 @@ def serve(
 
     Settings come from the flags, then BARRAGE_* in the environment, then the configuration file.
     """
-    from barrage_server.cli.serve import serve_until_stopped
+    with raising_again():
+        from barrage_server.cli.serve import serve_until_stopped
 
     flags = {
         "host": host,

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
@@ -27,6 +28,7 @@ __all__ = [
     "Terminated",
     "end_within",
     "main",
+    "raising_again",
     "run",
 ]
 
@@ -37,6 +39,9 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143
 GRACE_SECONDS: float = 10.0
 """Seconds for a command to clean up after Ctrl-C or SIGTERM. A second signal ends the process at once."""
+
+_AGAIN_SECONDS: Final = 0.1
+"""Seconds after which a signal is raised again whose exception has not arrived."""
 
 # The base of all errors on arguments, in typer's copy of click. Its module depends on the version of typer.
 _UsageError: Final = typer.BadParameter.__base__
@@ -52,14 +57,17 @@ def run(args: Sequence[str]) -> int:
     Errors become one line on stderr that says what to do. With the environment variable ``BARRAGE_DEBUG`` set, they
     come with their traceback.
     """
-    from barrage_server.cli.app import app
-
+    is_serve = next((arg for arg in args if not arg.startswith("-")), "") == "serve"
+    if is_serve and hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the settings, which it reads again, are still to be read
     try:
+        with raising_again():
+            from barrage_server.cli.app import app
         outcome = typer.main.get_command(app).main(args=list(args), prog_name="barrage-server", standalone_mode=False)
     except typer.Abort:
         return EXIT_INTERRUPTED
     except Terminated:
-        return EXIT_TERMINATED
+        return EXIT_SUCCESS if is_serve else EXIT_TERMINATED
     except BrokenPipeError:
         # The reader has closed stdout (`| head`). Python would report that again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,6 +86,49 @@ def run(args: Sequence[str]) -> int:
         _explain(error, unexpected=True)
         return EXIT_FAILURE
     return outcome if isinstance(outcome, int) else EXIT_SUCCESS
+
+
+class _Signals:
+    """Whether a signal has been received, and whether it is raised again.
+
+    Attributes:
+        received: the first SIGINT or SIGTERM whose exception was raised.
+        comes_again: whether it is raised until the exception arrives.
+        lock: guards ``comes_again``.
+    """
+
+    received: signal.Signals | None = None
+    comes_again = False
+    lock = threading.Lock()
+
+
+@contextmanager
+def raising_again() -> Iterator[None]:
+    """Raise the exception of Ctrl-C or SIGTERM until it ends the ``with`` body.
+
+    Libraries may drop an exception that is raised within them, as pyarrow does while it imports pandas. The body must
+    leave nothing half done, as the start of a server: an exception may come while it handles another one.
+    """
+    try:
+        _Signals.comes_again = True
+        yield
+    finally:
+        with _Signals.lock:
+            _Signals.comes_again = False
+    if _Signals.received is not None:
+        raise Terminated if _Signals.received == signal.SIGTERM else KeyboardInterrupt
+
+
+def _raise_again(reading: int) -> None:
+    """Raise the received signal in the main thread, if it may come again.
+
+    Its byte in the wake-up descriptor is discarded.
+    """
+    with _Signals.lock:
+        if _Signals.comes_again and _Signals.received is not None:
+            signal.pthread_kill(threading.main_thread().ident or 0, _Signals.received)  # wakes it, too
+            if select.select([reading], [], [], _AGAIN_SECONDS)[0]:
+                os.read(reading, 1)
 
 
 def end_within(seconds: float) -> None:
@@ -138,29 +189,41 @@ def _ends_soon_after_interrupt() -> Iterator[threading.Event]:
     codes = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED}
 
     def watch() -> None:
-        code = None
+        code: int | None = None
+        end = 0.0
         while True:
-            ready, _, _ = select.select([reading], [], [], None if code is None else GRACE_SECONDS)
+            rest = None if code is None else max(0.0, end - time.monotonic())
+            ready, _, _ = select.select([reading], [], [], None if rest is None else min(rest, _AGAIN_SECONDS))
             received = os.read(reading, 1) if ready else b""
             if ready and not received:
                 return  # the command has ended, and closed its end
-            again = code is not None
-            code = code or (codes.get(signal.Signals(received[0])) if received else None)
-            if again and code is not None:
+            if code is not None and (received or time.monotonic() >= end):
                 os._exit(code)
+            if code is not None:
+                _raise_again(reading)
+            elif received:
+                code, end = codes.get(signal.Signals(received[0])), time.monotonic() + GRACE_SECONDS
 
     signalled = threading.Event()
 
-    def terminate(_number: int, _frame: object) -> NoReturn:
+    def terminate(number: int, _frame: object) -> NoReturn:
         signalled.set()
+        _Signals.received = signal.Signals(number)
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    def interrupt(number: int, _frame: object) -> NoReturn:
+        _Signals.received = signal.Signals(number)
+        raise KeyboardInterrupt
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, terminate)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and is not ignored
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     threading.Thread(target=watch, name="interrupt-watch", daemon=True).start()
     try:
         yield signalled
     finally:
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         os.close(writing)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import barrage_server as bs
 from barrage_server.address import DEFAULT_WEB_PORT
-from barrage_server.cli.boundary import Terminated, end_within
+from barrage_server.cli.boundary import Terminated, end_within, raising_again
 from barrage_server.cli.example import EXAMPLE_TABLES, example_tables
 from barrage_server.cli.following import follow
 from barrage_server.cli.notify import READY, STOPPING, notify
@@ -50,19 +50,20 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     Prints the URIs on stdout, one per line, once clients can connect: Flight's first. The log is on stderr. After
     SIGTERM the function returns within ``stop_seconds`` of the settings.
     """
-    settings = load_settings(config, flags)
-    _begin_log(settings)
-    raise_descriptor_limit()
-    choose_allocators()
-    collect_new_objects_only()
-    end_within(settings.stop_seconds)
-    present = settings
-
-    def reload(server: bs.Server) -> None:
-        nonlocal present
-        present = reload_access(server, present, config, flags)
-
     with suppress(Terminated):  # SIGTERM is the regular end of a server
+        with raising_again():
+            settings = load_settings(config, flags)
+            _begin_log(settings)
+            raise_descriptor_limit()
+            choose_allocators()
+            collect_new_objects_only()
+            end_within(settings.stop_seconds)
+        present = settings
+
+        def reload(server: bs.Server) -> None:
+            nonlocal present
+            present = reload_access(server, present, config, flags)
+
         _serve(settings, reload)
 
 
@@ -80,51 +81,56 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
     check_declarations(settings)
     accepted = settings.authenticators()
     check_anonymous(settings, accepted)
-    identity = settings.follow_identity()
     with ExitStack() as stack:
-        with usage():
-            server = open_server(settings, accepted)
-        stack.push(_closing(server, settings.stop_seconds))
-        declared = {table.name for table in settings.tables}
-        recovered = [table for table in server.tables() if table.name not in declared]
-        with server.not_ready("starting"):
-            for table in settings.tables:
-                declare(server, table)
-            log_unknown_columns(
-                settings.access_roles(), {table.name: table.arrow_schema() for table in settings.tables}
-            )
-            for entry in settings.follow:
-                follow(server, entry, settings.follow_token, settings.follow_tls_root_certs, identity)
-            example = EXAMPLE_TABLES if settings.example else ()
-            if example:
-                stack.enter_context(example_tables(server))
-        if server.accepts_everyone:
-            logger.warning("no credentials are required: every program that reaches %s may connect", server.uri)
-        served: dict[str, Sized] = {
-            "recovered": recovered,
-            "declared": settings.tables,
-            "followed": settings.follow,
-            "of the example": example,
-        }
-        told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
-        logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
-        stack.callback(notify, STOPPING)
-        uris = (
-            server.uri,
-            server.deephaven_uri,
-            server.deephaven_web_uri,
-            page_link(server, settings),
-            server.http_uri,
-        )
-        for uri in uris:
-            if uri is not None:
-                sys.stdout.write(f"{uri}\n")
-        sys.stdout.flush()
-        notify(READY)
+        with raising_again():
+            server = _started(stack, settings, accepted)
         while not server.wait(_POLL_SECONDS):
             if asked.is_set():
                 asked.clear()
                 reload(server)
+
+
+def _started(stack: ExitStack, settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Server:
+    """The server with its tables, which says where it is; ``stack`` closes it."""
+    identity = settings.follow_identity()
+    with usage():
+        server = open_server(settings, accepted)
+    stack.push(_closing(server, settings.stop_seconds))
+    declared = {table.name for table in settings.tables}
+    recovered = [table for table in server.tables() if table.name not in declared]
+    with server.not_ready("starting"):
+        for table in settings.tables:
+            declare(server, table)
+        log_unknown_columns(settings.access_roles(), {table.name: table.arrow_schema() for table in settings.tables})
+        for entry in settings.follow:
+            follow(server, entry, settings.follow_token, settings.follow_tls_root_certs, identity)
+        example = EXAMPLE_TABLES if settings.example else ()
+        if example:
+            stack.enter_context(example_tables(server))
+    if server.accepts_everyone:
+        logger.warning("no credentials are required: every program that reaches %s may connect", server.uri)
+    served: dict[str, Sized] = {
+        "recovered": recovered,
+        "declared": settings.tables,
+        "followed": settings.follow,
+        "of the example": example,
+    }
+    told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
+    logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
+    stack.callback(notify, STOPPING)
+    uris = (
+        server.uri,
+        server.deephaven_uri,
+        server.deephaven_web_uri,
+        page_link(server, settings),
+        server.http_uri,
+    )
+    for uri in uris:
+        if uri is not None:
+            sys.stdout.write(f"{uri}\n")
+    sys.stdout.flush()
+    notify(READY)
+    return server
 
 
 def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Server:

@@ -285,6 +285,56 @@ boundary.main()
 """
 
 
+DROPPING = """
+import threading
+import time
+from barrage_server.cli import boundary
+def run(args):
+    dropped = 0
+    try:
+        with boundary.raising_again():
+            while dropped < {drops}:
+                try:
+                    print("working", flush=True)
+                    threading.Event().wait()
+                except BaseException:  # a library that drops what is raised within it
+                    dropped += 1
+            {then}
+    except boundary.Terminated:
+        code = boundary.EXIT_SUCCESS
+    except KeyboardInterrupt:
+        code = boundary.EXIT_INTERRUPTED
+    time.sleep(0.3)  # a clean-up, which nothing interrupts
+    print(dropped, flush=True)
+    return code
+boundary.run = run
+boundary.main()
+"""
+
+
+@pytest.mark.parametrize("then", ["threading.Event().wait()", "pass"], ids=["within", "at the end"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, EXIT_SUCCESS), (signal.SIGINT, EXIT_INTERRUPTED)], ids=["SIGTERM", "Ctrl-C"]
+)
+def test_a_signal_whose_exception_a_library_drops_is_raised_again(number: int, code: int, then: str) -> None:
+    """As pyarrow drops it while it imports pandas, within the start of a server."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", DROPPING.format(drops=3 if then != "pass" else 1, then=then)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "working"
+        process.send_signal(number)
+        assert process.wait(SOON) == code
+        assert process.stdout.read().split()[-1] == ("1" if then == "pass" else "3")
+    finally:
+        process.kill()
+        process.communicate(timeout=SOON)
+
+
 @pytest.mark.parametrize(("grace", "signals"), [(0.2, 1), (600, 2)], ids=["grace", "second"])
 def test_nothing_outlives_the_grace_or_a_second_interrupt(grace: float, signals: int) -> None:
     process = subprocess.Popen(
