@@ -262,13 +262,17 @@ class _Recovery:
             raise _FailedCycle(record.number, failed) from error
         found.step = max(found.step, self._graph.step)
         found.cycles += 1
-        if changes.exchanged:
-            passed = dict(changes.exchanged)
+        # The lists of the record have no common order, and need none: a commit names its table by id, so it came before
+        # the drop of this table, or before the table was replaced.
+        passed: dict[int, int] = {}
+        for before, after in reversed(changes.exchanged):
+            passed[before] = passed.get(after, after)
+        if passed:
             moved = [LedgerRecord(passed.get(one.table, one.table), one.entry) for one in found.ledger.values()]
             found.ledger = {entry.key: entry for entry in moved}
-        self._forget({*changes.dropped, *(before for before, _ in changes.exchanged), *changes.unmade})
         for one in changes.ledger:
-            self._commit(one)
+            self._commit(LedgerRecord(passed.get(one.table, one.table), one.entry))
+        self._forget({*changes.dropped, *passed, *changes.unmade})
 
     def _commit(self, one: LedgerRecord) -> None:
         """Record a commit.

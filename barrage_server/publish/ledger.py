@@ -280,13 +280,18 @@ class Ledger:
         """Make commits to the table ``before`` count for ``after``.
 
         Calls ``exchange()``, which puts ``after`` in its place. Both happen atomically for callers of the ledger.
+        Commits to a table that was dropped before count no longer.
         """
         with self._lock:
+            moved = [
+                (shelf, key)
+                for shelf in (self._lasting, self._single)
+                for key, held in shelf.entries.items()
+                if held.table is before and before is self._present(key.table)
+            ]
             exchange()
-            for shelf in (self._lasting, self._single):
-                for key, held in shelf.entries.items():
-                    if held.table is before:
-                        shelf.entries[key] = held._replace(table=after)
+            for shelf, key in moved:
+                shelf.entries[key] = shelf.entries[key]._replace(table=after)
 
     def forget_table(self, table: str, dropped: object = None) -> None:
         """Forget a dropped ``table``: a later table of that name starts without commits.

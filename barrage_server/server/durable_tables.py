@@ -42,6 +42,7 @@ class DurableTables:
         self._ids: dict[Table, int] = {table: number for number, table in recovered.tables.items()}
         self._undo: dict[CycleNote, Callable[[], object]] = {}
         self._numbers: dict[CycleNote, list[int]] = {}  # the numbers of its entries in the record
+        self._removed: dict[Table, int] = {}  # by the last cycle
 
     def __contains__(self, table: Table) -> bool:
         return table in self._ids
@@ -51,8 +52,12 @@ class DurableTables:
         return self._ids.get(table)
 
     def ids_of(self, tables: Iterable[Table]) -> frozenset[int]:
-        """The numbers of all ``tables`` that are in the directory."""
-        return frozenset(self._ids[table] for table in tables if table in self._ids)
+        """The numbers of all ``tables`` that are in the directory.
+
+        Those that the last cycle has removed are included.
+        """
+        known = self._removed | self._ids if self._removed else self._ids
+        return frozenset(known[table] for table in tables if table in known)
 
     def numbers_of(self, notes: Iterable[CycleNote]) -> frozenset[int]:
         """The numbers of the entries that ``notes`` have in the record of the last cycle."""
@@ -77,11 +82,13 @@ class DurableTables:
         """
         self._undo.clear()
         self._numbers.clear()
+        self._removed.clear()
         record = CycleRecord(step)
         if notes:
             self._take_notes(record, notes)
         for table, operations in staged.items():
-            number = self._ids.get(table)
+            # rows of a table that this cycle removes: it stays if the removal fails
+            number = self._ids.get(table, self._removed.get(table))
             if number is not None:
                 record.rows.extend((number, operation) for operation in operations)
         return record
@@ -149,7 +156,7 @@ class DurableTables:
         return record
 
     def _remove(self, table: Table, note: CycleNote) -> int:
-        number = self._ids.pop(table)
+        number = self._removed[table] = self._ids.pop(table)
         earlier = self._undo.get(note)
 
         def undo() -> None:
