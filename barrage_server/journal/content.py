@@ -38,6 +38,7 @@ from barrage_server.engine.operation import Operation, OperationKind
 from barrage_server.errors import JournalError
 from barrage_server.journal.files import Buffer
 from barrage_server.journal.json_form import MALFORMED, whole_number
+from barrage_server.journal.record import RecordType
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 
@@ -50,6 +51,7 @@ __all__ = [
     "decode_void",
     "encode_cycle",
     "encode_void",
+    "length_in",
     "operation_schema",
 ]
 
@@ -250,6 +252,28 @@ def decode_void(body: memoryview) -> VoidRecord:
         return VoidRecord(whole_number(head["cycle"]), tables, notes)
     except MALFORMED as error:
         raise JournalError(f"A record of what a cycle has not done cannot be read: {error}.") from error
+
+
+def length_in(kind: int, body: memoryview) -> int | None:
+    """The bytes of a body according to the text at its beginning.
+
+    Args:
+        kind: the type of the record.
+        body: the bytes from the beginning of the body on, which may end early or be damaged.
+
+    Returns:
+        The number of bytes; ``None`` if the text cannot be read, and -1 for a type that has no such text.
+    """
+    if kind == RecordType.VOID:  # has a text alone
+        return _LENGTH.size + _LENGTH.unpack_from(body)[0] if len(body) >= _LENGTH.size else None
+    if kind != RecordType.CYCLE:
+        return -1
+    try:
+        head, offset = _read_head(body)
+        sizes = [whole_number(entry["bytes"]) for entry in head.get("rows", ())]
+    except MALFORMED:
+        return None
+    return offset + sum(size + -size % _ALIGNMENT for size in sizes)
 
 
 def _head(head: Mapping[str, Any]) -> bytes:

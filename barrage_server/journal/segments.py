@@ -15,9 +15,17 @@ from itertools import pairwise
 from typing import Final
 
 from barrage_server.errors import JournalError
+from barrage_server.journal.content import length_in
 from barrage_server.journal.files import Buffer, Directory, JournalFile
 from barrage_server.journal.json_form import MALFORMED
-from barrage_server.journal.record import Record, RecordType, encode_record, find_records, read_records
+from barrage_server.journal.record import (
+    Record,
+    RecordType,
+    UnclearEndError,
+    encode_record,
+    find_records,
+    read_records,
+)
 
 __all__ = ["Journal", "Segment", "cut_journal", "era_of", "read_journal", "reserve_segment", "segment_names"]
 
@@ -276,7 +284,8 @@ def read_journal(
             if repair and end < len(data):
                 _cut(directory, name, end)
         elif end < len(data) or not end:
-            behind = _check_torn(name, data, end, is_last=is_last)
+            number_there = firsts[place] if expected is None else expected
+            behind = _check_torn(name, data, end, number_there, is_last=is_last)
             torn(
                 f"{name} ends in a torn record: {len(data) - end:,} bytes from byte {end:,} on are no part of the "
                 f"journal, with {behind:,} whole records among them that were never synced."
@@ -305,21 +314,33 @@ def _are_zeros(data: memoryview) -> bool:
     return bytes(data).count(0) == len(data)
 
 
-def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
+def _check_torn(name: str, data: memoryview, end: int, number: int, *, is_last: bool) -> int:
     """Raise unless a crash during a write can have left the bytes at ``end``.
+
+    Args:
+        name: the segment.
+        data: its content.
+        end: the end of its records.
+        number: the number of the record that is missing there.
+        is_last: whether it is the last segment.
 
     Returns:
         The number of complete records behind ``end``.
     """
-    if not is_last:
-        whole = next(find_records(data, end), None)
-        what = "the segment is incomplete, and there is a later one"
-        raise _damage(name, end, what if whole is None else f"record {whole.number} stands behind it")
-    behind = 0
-    for record in find_records(data, end):
-        if record.synced > end:
-            raise _damage(name, end, f"record {record.number} behind it says that this was synced")
-        behind += 1
+    records = find_records(data, end, number, length_in)
+    try:
+        if not is_last:
+            whole = next(records, None)
+            what = "the segment is incomplete, and there is a later one"
+            raise _damage(name, end, what if whole is None else f"record {whole.number} stands behind it")
+        behind = 0
+        for record in records:
+            if record.synced > end:
+                raise _damage(name, end, f"record {record.number} behind it says that this was synced")
+            behind += 1
+    except UnclearEndError:
+        what = "no record begins there, and there are too many places behind it at which one may begin"
+        raise _damage(name, end, what) from None
     return behind
 
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import JournalError
 from barrage_server.journal.files import OsDirectory
-from barrage_server.journal.record import RecordType, encode_record, find_records, read_records
+from barrage_server.journal.record import HEADER_BYTES, RecordType, encode_record, find_records, read_records
 from barrage_server.journal.segments import Journal, cut_journal, read_journal, reserve_segment, segment_names
 from tests.journal.simulated import Machine, SimulatedFolder
 
 BODIES = st.lists(st.binary(max_size=50), max_size=8)
 
 
-def encoded(bodies: list[bytes], synced: int = 0) -> bytes:
-    parts = [encode_record(RecordType.CYCLE, number, [body], synced)[0] for number, body in enumerate(bodies)]
+def encoded(bodies: list[bytes], synced: int = 0, first: int = 0) -> bytes:
+    parts = [encode_record(RecordType.CYCLE, number, [body], synced)[0] for number, body in enumerate(bodies, first)]
     return b"".join(bytes(part) for record in parts for part in record)
 
 
@@ -60,10 +60,11 @@ def test_a_changed_bit_ends_the_records_before_it(bodies: list[bytes], data: st.
         assert place >= ends[number] - 7
 
 
-@given(BODIES, st.binary(max_size=60), BODIES)
+@given(BODIES, st.binary(min_size=HEADER_BYTES, max_size=100), BODIES)
 def test_records_are_found_behind_anything(before: list[bytes], between: bytes, after: list[bytes]) -> None:
-    data = encoded(before) + between + encoded(after)
-    found = [bytes(record.body) for record in find_records(memoryview(data), len(encoded(before)))]
+    between += bytes(-len(between) % 8)
+    data = encoded(before) + between + encoded(after, first=len(before) + 1)
+    found = [bytes(record.body) for record in find_records(memoryview(data), len(encoded(before)), len(before))]
     assert found[len(found) - len(after) :] == after
 
 
