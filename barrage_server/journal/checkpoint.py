@@ -22,7 +22,7 @@ import pyarrow as pa
 from barrage_server.engine import TableVersion
 from barrage_server.errors import JournalError
 from barrage_server.journal.checked_text import with_checksum, without_checksum
-from barrage_server.journal.columns_file import read_rows, write_rows
+from barrage_server.journal.columns_file import read_rows, unreadable, write_rows
 from barrage_server.journal.content import LedgerRecord, TableRecord
 from barrage_server.journal.files import Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
@@ -213,7 +213,7 @@ def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
     except JournalError:
         raise
     except MALFORMED as error:
-        raise JournalError(f"The checkpoint {name} cannot be read: {type(error).__name__}.") from error
+        raise unreadable(f"{name}/{_MANIFEST}", error) from error
     if found.directory != directory:
         raise JournalError(
             f"The checkpoint {name} belongs to the data directory {found.directory}, and this one is {directory}. "

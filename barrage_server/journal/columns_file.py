@@ -17,7 +17,7 @@ from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.errors import JournalError
 from barrage_server.journal.files import Directory, JournalFile
 
-__all__ = ["is_kept_by_parquet", "read_rows", "write_rows"]
+__all__ = ["is_kept_by_parquet", "read_rows", "unreadable", "write_rows"]
 
 GROUP_ROWS: Final = 1 << 16
 """Rows of a row group, which is also the number of rows read at a time."""
@@ -190,6 +190,7 @@ def read_rows(
         JournalError: a file is missing or damaged.
     """
     stored = [storage_type(field.type) for field in schema]
+    name = stem
     try:
         sources = []
         for ending, numbers in _split(stored).items():
@@ -204,7 +205,7 @@ def read_rows(
             else:
                 reader = pa.ipc.open_file(data)
                 rows = (reader.get_batch(number) for number in range(reader.num_record_batches))
-            sources.append((numbers, _runs(rows)))
+            sources.append((numbers, _checked(_runs(rows), name)))
         while batches := [next(rows, None) for _, rows in sources]:
             if all(batch is None for batch in batches):
                 return
@@ -219,7 +220,28 @@ def read_rows(
                     found[number] = values
             yield found
     except (OSError, pa.ArrowException) as error:
-        raise JournalError(f"The checkpoint's file {stem} cannot be read: {type(error).__name__}.") from error
+        raise unreadable(name, error) from error
+
+
+def unreadable(name: str, error: Exception) -> JournalError:
+    """The error for a file of a checkpoint that ``error`` keeps from being read."""
+    if isinstance(error, FileNotFoundError):
+        reason = "it is missing"
+    elif isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    else:
+        reason = f"it is damaged, or of another version ({type(error).__name__})"
+    return JournalError(
+        f"The checkpoint's file {name} cannot be read: {reason}. Restore the data directory from a backup."
+    )
+
+
+def _checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    """``rows`` of the file ``name``, whose errors name it."""
+    try:
+        yield from rows
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(name, error) from error
 
 
 def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[int]) -> Iterator[pa.RecordBatch]:

@@ -57,6 +57,7 @@ __all__ = [
 
 _LENGTH: Final = struct.Struct("<I")
 _ALIGNMENT: Final = 8
+_UNREADABLE: Final = "A record of {} in the journal cannot be read ({}). Restore the data directory from a backup."
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ def decode_cycle(body: memoryview, table: Callable[[int], TableRecord]) -> Cycle
     except JournalError:
         raise
     except MALFORMED as error:
-        raise JournalError(f"A record of a cycle cannot be read: {type(error).__name__}: {error}.") from error
+        raise JournalError(_UNREADABLE.format("a cycle", f"{type(error).__name__}: {error}")) from error
     return record
 
 
@@ -251,7 +252,9 @@ def decode_void(body: memoryview) -> VoidRecord:
         tables, notes = (frozenset(map(whole_number, head[name])) for name in ("tables", "notes"))
         return VoidRecord(whole_number(head["cycle"]), tables, notes)
     except MALFORMED as error:
-        raise JournalError(f"A record of what a cycle has not done cannot be read: {error}.") from error
+        raise JournalError(
+            _UNREADABLE.format("what a cycle has not done", f"{type(error).__name__}: {error}")
+        ) from error
 
 
 def length_in(kind: int, body: memoryview) -> int | None:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -89,8 +90,12 @@ def write_identity(root: Directory, identity: str) -> None:
     root.replace(IDENTITY, [json.dumps({"version": FORMAT_VERSION, "directory": identity}).encode()])
 
 
-def read_identity(root: Directory) -> str | None:
+def read_identity(root: Directory, path: Path | None = None) -> str | None:
     """The identity of a data directory; ``None`` for an empty folder.
+
+    Args:
+        root: the data directory.
+        path: where it is, for errors.
 
     Raises:
         JournalError: the folder has other files, or a format of another version.
@@ -110,7 +115,11 @@ def read_identity(root: Directory) -> str | None:
     except OSError:
         raise
     except MALFORMED as error:
-        raise JournalError(f"{IDENTITY} of the data directory cannot be read.") from error
+        where = IDENTITY if path is None else str(path / IDENTITY)
+        raise JournalError(
+            f"The file {where!r} is damaged: it has no version and identity of a data directory. Restore this file, or "
+            f"the data directory, from a backup."
+        ) from error
     if version != FORMAT_VERSION:
         raise JournalError(f"The data directory has the format {version}; this server reads {FORMAT_VERSION}.")
     return identity

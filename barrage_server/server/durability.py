@@ -127,7 +127,7 @@ class Durability(CycleLog):
             raise InvalidRequestError(f"The data directory must be a folder, and {shown(str(path))} is a file.")
         try:
             root = OsDirectory(path)
-            read_identity(root)  # a folder of something else gets no file
+            read_identity(root, path)  # a folder of something else gets no file
             lock = root.lock()
             try:
                 made = cls(root, graph, fsync, watch)
