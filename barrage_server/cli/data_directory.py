@@ -12,7 +12,7 @@ from barrage_server.errors import JournalError, ReadOnlyError
 from barrage_server.journal.files import DirectoryLock, OsDirectory, reason_of
 from barrage_server.journal.lineage import forget_segment
 from barrage_server.journal.recovery import Recovered, read_identity, recover
-from barrage_server.journal.segments import cut_journal, segment_names
+from barrage_server.journal.segments import cut_journal, replace_segment, segment_names
 
 __all__ = ["check_directory", "repair_directory"]
 
@@ -35,7 +35,7 @@ def check_directory(path: Path) -> None:
 def repair_directory(path: Path, *, yes: bool) -> None:
     """Cut the journal off where the damage begins, or say that ``yes`` would.
 
-    A last segment that is missing is done without.
+    A last segment that is missing is done without. In place of the only one, there is an empty segment then.
 
     Raises:
         UsageError: there is no data directory.
@@ -51,12 +51,16 @@ def repair_directory(path: Path, *, yes: bool) -> None:
                 raise
             _say(str(error))
             journal = root.folder("journal")
-            if error.segment not in segment_names(journal):
+            names = segment_names(journal)
+            if error.segment not in names:
+                what = "ends before" if names else "goes on with an empty segment"
                 if not yes:
-                    _say(f"With --yes, the journal ends before {error.segment}.")
+                    _say(f"With --yes, the journal {what} {error.segment}.")
                     return
                 forget_segment(root)
-                _say(f"The journal ends before {error.segment}.")
+                replace_segment(journal, error.segment)
+                root.sync()
+                _say(f"The journal {what} {error.segment}.")
                 _tell(_read(root, identity))
                 return
             if not yes:
@@ -77,7 +81,7 @@ def _opened(path: Path) -> tuple[OsDirectory, DirectoryLock, str]:
         raise UsageError(f"There is no folder {str(path)!r}.")
     try:
         root = OsDirectory(path)
-        identity = read_identity(root)
+        identity = read_identity(root, path)
         if identity is None:
             raise UsageError(f"{str(path)!r} is empty; it is no data directory.")
         return root, root.lock(), identity

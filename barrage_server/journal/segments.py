@@ -27,7 +27,16 @@ from barrage_server.journal.record import (
     read_records,
 )
 
-__all__ = ["Journal", "Segment", "cut_journal", "era_of", "read_journal", "reserve_segment", "segment_names"]
+__all__ = [
+    "Journal",
+    "Segment",
+    "cut_journal",
+    "era_of",
+    "read_journal",
+    "replace_segment",
+    "reserve_segment",
+    "segment_names",
+]
 
 FORMAT_VERSION: Final = 1
 _ENDING: Final = ".log"
@@ -216,6 +225,15 @@ def reserve_segment(directory: Directory, number: int) -> None:
     directory.sync()
 
 
+def replace_segment(directory: Directory, name: str) -> None:
+    """Create an empty file in place of the missing segment ``name``.
+
+    Does nothing if there are other segments: the journal goes on with the last of them then.
+    """
+    if not segment_names(directory):
+        reserve_segment(directory, _first_number(name))
+
+
 def segment_names(directory: Directory) -> list[str]:
     """The names of the segments, in order."""
     return [name for name in directory.names() if name.endswith(_ENDING) and name[: -len(_ENDING)].isdecimal()]
@@ -255,7 +273,7 @@ def read_journal(
     if number not in firsts:
         if is_new and not names:
             return
-        raise _missing(number, firsts)
+        raise _missing(number, firsts, last)
     if last > number and last not in firsts:
         raise JournalError(
             f"The segment {_name(last)} of the journal is missing, and what was committed to it is lost. Restore the "
@@ -366,11 +384,16 @@ def _is_reserved(directory: Directory, name: str) -> bool:
     return name in directory.names() and not len(directory.read(name))
 
 
-def _missing(number: int, firsts: Sequence[int]) -> JournalError:
+def _missing(number: int, firsts: Sequence[int], last: int) -> JournalError:
     found = f"the first segment begins with {firsts[0]}" if firsts else "there is no segment"
     wanted = "the checkpoint goes on with it" if number else "there is no checkpoint that goes on with a later one"
+    text = f"Record {number} of the journal is missing, and {wanted}: {found}. Restore the data directory from a backup"
+    if firsts or last > number:
+        return JournalError(f"{text}.")
     return JournalError(
-        f"Record {number} of the journal is missing, and {wanted}: {found}. Restore the data directory from a backup."
+        f"{text}, or do without the segment {_name(number)}, and all that was committed to it, by "
+        f"'barrage-server repair'.",
+        _name(number),
     )
 
 

@@ -216,6 +216,60 @@ def test_a_last_segment_that_is_lost_stops_the_start_until_it_is_done_without(fo
             table.append(rows(5 + number))
 
 
+@pytest.mark.parametrize("saves", [True, False])
+@pytest.mark.parametrize("lost", ["journal", "journal/*"])
+def test_the_only_segment_that_is_lost_is_replaced_by_an_empty_one(
+    folder: Path, lost: str, saves: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        if saves:
+            durability_of(server).save()
+        table.append(rows(2))
+    (segment,) = (folder / "journal").glob("*.log")
+    for path in folder.glob(lost):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for use in (check_directory, lambda path: bs.Server(data_dir=path)):
+        with pytest.raises(JournalError, match=rf"do without the segment {segment.name}.* 'barrage-server repair'"):
+            use(folder)
+    repair_directory(folder, yes=False)
+    assert f"With --yes, the journal goes on with an empty segment {segment.name}." in capsys.readouterr().out
+    assert not segment.exists()
+    repair_directory(folder, yes=True)
+    assert segment.read_bytes() == b""
+    check_directory(folder)
+    for number in range(2):
+        with bs.Server(data_dir=folder) as server:
+            table = server.append_table("t", SCHEMA)
+            assert table.to_arrow()["key"].to_pylist() == [*([1] if saves else []), *range(5, 5 + number)]
+            table.append(rows(5 + number))
+
+
+def test_a_journal_whose_later_segment_is_lost_too_is_not_replaced(folder: Path) -> None:
+    kept_over_starts(folder)
+    shutil.rmtree(folder / "journal")
+    with pytest.raises(JournalError, match=r"there is no segment. Restore the data directory from a backup\.$"):
+        repair_directory(folder, yes=True)
+
+
+def test_a_file_that_cannot_be_read_is_named_with_what_can_be_done(folder: Path) -> None:
+    saved(folder, 1)
+    (rows_file,) = (folder / "state").glob("*/*.parquet")
+    manifest = rows_file.with_name("manifest.json")
+    for path, name in ((rows_file, rows_file.name), (manifest, f"{manifest.parent.name}/manifest.json")):
+        content = path.read_bytes()
+        path.unlink()
+        with pytest.raises(JournalError, match=rf"checkpoint's file {name} cannot be read: it is missing\. Restore .*"):
+            bs.Server(data_dir=folder)
+        path.write_bytes(content)
+    identity = folder / "barrage.json"
+    identity.write_bytes(b"{}")
+    for use in (check_directory, lambda path: bs.Server(data_dir=path)):
+        with pytest.raises(JournalError, match=rf"{identity}' is damaged.* from a backup\."):
+            use(folder)
+
+
 def test_a_segment_that_is_lost_while_no_checkpoint_begins_with_it_is_noticed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
