@@ -39,6 +39,7 @@ def is_kept_by_parquet(data_type: pa.DataType) -> bool:
         or (pat.is_fixed_size_binary(data_type) and data_type.byte_width == 0)
         or (pat.is_fixed_size_list(data_type) and data_type.list_size == 0)
         or (pat.is_struct(data_type) and data_type.num_fields == 0)
+        or (pat.is_decimal(data_type) and not 0 <= data_type.scale <= data_type.precision)
     ):
         return False
     children = (data_type.field(number) for number in range(data_type.num_fields))

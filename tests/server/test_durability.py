@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -139,6 +139,67 @@ def test_values_of_every_type_come_back(folder: Path, name: str) -> None:
             found = server.table(f"t{checkpoint}").to_arrow()
             assert found.schema.field("value").type == values.type
             assert str(found["value"].to_pylist()) == before
+
+
+DECIMALS = (
+    *(pa.decimal32(5, 2), pa.decimal32(5, -3), pa.decimal32(5, 30), pa.decimal32(9, 10)),
+    *(pa.decimal64(18, 18), pa.decimal64(18, -3), pa.decimal64(18, 30), pa.decimal64(5, -1)),
+    *(pa.decimal128(38, 0), pa.decimal128(10, -3), pa.decimal128(5, 30), pa.decimal128(5, 6)),
+    *(pa.decimal256(76, 76), pa.decimal256(70, -3), pa.decimal256(5, 30), pa.decimal256(76, 77)),
+)
+NESTINGS: tuple[Callable[[pa.DataType], pa.DataType], ...] = (
+    lambda data_type: data_type,
+    pa.list_,
+    pa.large_list,
+    pa.list_view,
+    lambda data_type: pa.list_(data_type, 2),
+    lambda data_type: pa.struct([("at", pa.int64()), ("x", data_type)]),
+    lambda data_type: pa.map_(pa.string(), data_type),
+    lambda data_type: pa.map_(data_type, pa.int8()),
+    lambda data_type: pa.list_(pa.struct([("deep", pa.list_(data_type))])),
+)
+
+
+def test_decimals_of_every_scale_come_back_at_any_depth(folder: Path) -> None:
+    """Parquet has no negative scale, and none beyond the precision."""
+    types = [nest(data_type) for data_type in DECIMALS for nest in NESTINGS]
+    columns = []
+    for data_type in DECIMALS:
+        width = pa.int64() if data_type.byte_width > 4 else pa.int32()
+        size = data_type.byte_width // width.byte_width
+        words = pa.array([0] * size + [1, *[0] * (size - 1)] + [-1] * size, width)
+        leaf = pa.Array.from_buffers(data_type, 3, [None, words.buffers()[1]])
+        three = pa.array([0, 1, 2, 3], pa.int32())
+        lists = pa.ListArray.from_arrays(three, leaf)
+        wide = pa.array([0, 1, 2, 3], pa.int64())
+        keys, ones = pa.array(["a", "b", "c"]), pa.array([1, None, 2], pa.int8())
+        inner = pa.StructArray.from_arrays([lists], names=["deep"])
+        columns += [
+            leaf,
+            lists,
+            pa.LargeListArray.from_arrays(wide, leaf),
+            pa.ListViewArray.from_arrays(three[:3], pa.array([1, 1, 1], pa.int32()), leaf),
+            pa.FixedSizeListArray.from_arrays(pa.concat_arrays([leaf, leaf]), 2),
+            pa.StructArray.from_arrays([pa.array([1, 2, 3]), leaf], names=["at", "x"]),
+            pa.MapArray.from_arrays(three, keys, leaf),
+            pa.MapArray.from_arrays(three, leaf, ones),
+            pa.ListArray.from_arrays(three, inner),
+        ]
+    given = pa.table(columns, schema=pa.schema([(str(number), data_type) for number, data_type in enumerate(types)]))
+    given = given.append_column("key", pa.array([1, 2, 3]))
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("log", given.schema).append(given)
+        server.keyed_table("keyed", given.schema, key="key").upsert(given)
+        durability_of(server).save()
+        before = state(server)
+    with bs.Server(data_dir=folder) as server:
+        assert durability_of(server).recovered.cycles == 0
+        assert {name: rows for name, (rows, _) in state(server).items()} == {name: before[name][0] for name in before}
+        for name in ("log", "keyed"):
+            found = server.table(name).to_arrow()
+            assert found.schema == given.schema
+            for number in range(given.num_columns):
+                assert found.column(number).equals(given.column(number)), found.schema.field(number)
 
 
 def test_a_data_directory_has_one_server(folder: Path) -> None:
