@@ -21,6 +21,8 @@ __all__ = ["is_kept_by_parquet", "read_rows", "unreadable", "write_rows"]
 
 GROUP_ROWS: Final = 1 << 16
 """Rows of a row group, which is also the number of rows read at a time."""
+_MOST_JOINED_BYTES: Final = 1 << 30
+"""Bytes up to which batches that are read are joined."""
 _LENGTH_BYTES: Final = 4
 """Bytes of the length of a text in a page without a dictionary."""
 _TEXTS: Final = frozenset({pa.string(), pa.binary()})
@@ -207,9 +209,7 @@ def read_rows(
                 reader = pa.ipc.open_file(data)
                 rows = (reader.get_batch(number) for number in range(reader.num_record_batches))
             sources.append((numbers, _checked(_runs(rows), name)))
-        while batches := [next(rows, None) for _, rows in sources]:
-            if all(batch is None for batch in batches):
-                return
+        for batches in _aligned([rows for _, rows in sources]):
             found: list[Any] = [None] * len(stored)
             for (numbers, _), batch in zip(sources, batches, strict=True):
                 if batch is None:
@@ -273,19 +273,37 @@ def _is_small(chunk: Any) -> bool:
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _LENGTH_BYTES * chunk.num_values)
 
 
+def _aligned(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch | None]]:
+    """Batches of as many rows, one of each source; ``None`` after its end."""
+    batches = [next(rows, None) for rows in sources]
+    while any(batch is not None for batch in batches):
+        count = min(batch.num_rows for batch in batches if batch is not None)
+        yield [None if batch is None else batch.slice(0, count) for batch in batches]
+        for place, batch in enumerate(batches):
+            if batch is not None:
+                batches[place] = batch.slice(count) if count < batch.num_rows else next(sources[place], None)
+
+
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of :data:`GROUP_ROWS` rows; the last one may be smaller."""
+    """The rows in batches of :data:`GROUP_ROWS` rows.
+
+    The last one may be smaller, and so may those of long texts: one array holds less than 2 GiB of them.
+    """
     waiting: list[pa.RecordBatch] = []
-    count = 0
+    count = nbytes = 0
     for batch in batches:
         start = 0
-        while count + batch.num_rows - start >= GROUP_ROWS:
-            end = start + GROUP_ROWS - count
-            yield _joined([*waiting, batch.slice(start, end - start)])
-            waiting, count, start = [], 0, end
-        if start < batch.num_rows:
-            waiting.append(batch.slice(start))
-            count += batch.num_rows - start
+        while start < batch.num_rows:
+            part = batch.slice(start, GROUP_ROWS - count)
+            if waiting and nbytes + part.nbytes > _MOST_JOINED_BYTES:
+                yield _joined(waiting)
+                waiting, count, nbytes = [], 0, 0
+                part = batch.slice(start, GROUP_ROWS)
+            waiting.append(part)
+            start, count, nbytes = start + part.num_rows, count + part.num_rows, nbytes + part.nbytes
+            if count == GROUP_ROWS:
+                yield _joined(waiting)
+                waiting, count, nbytes = [], 0, 0
     if count:
         yield _joined(waiting)
 

@@ -53,8 +53,11 @@ _UNUSABLE: Final = (
     errno.ENAMETOOLONG,
 )
 """Errors of a folder that last until the path or its permissions are changed."""
+_TURN_SECONDS: Final = 0.5
+"""Seconds between two looks at the length of the journal and at the file ``lock``."""
 _RETRY_SECONDS: Final = 60.0
 """Seconds before the next attempt after a checkpoint could not be written."""
+_NO_CHECKPOINT: Final = "no checkpoint could be written; the journal grows: %s"
 
 Entries = Callable[[], Sequence[tuple[Table, Mapping[str, Any]]]]
 
@@ -388,26 +391,28 @@ class Durability(CycleLog):
         return self._journal.number > self._synced
 
     def _checkpoint_on(self) -> None:
-        pause = 0.5
+        not_before = 0.0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed, pause)
+                self._changed.wait_for(lambda: self._closed, _TURN_SECONDS)
                 if self._closed or self._failure is not None:
                     return
-            pause = 0.5
             if self._lock is not None and not self._lock.is_in_place:
                 reason = "its file 'lock' was moved or removed, so that another server may use it"
                 self._fail(OSError(errno.ENOENT, reason))
                 return
-            if not self.is_due:
+            if not self.is_due or time.monotonic() < not_before:
                 continue
             try:
                 self.save()
             except InterruptedError:
                 return  # the server is closing: the journal has everything
             except (OSError, JournalError) as error:
-                logger.error("no checkpoint could be written; the journal grows: %s", error)
-                pause = _RETRY_SECONDS
+                logger.error(_NO_CHECKPOINT, error)
+                not_before = time.monotonic() + _RETRY_SECONDS
+            except Exception as error:  # the thread must go on to watch the file 'lock'
+                logger.exception(_NO_CHECKPOINT, f"{type(error).__name__}: {error}")
+                not_before = time.monotonic() + _RETRY_SECONDS
 
     def save(self) -> Checkpoint:
         """Write a checkpoint, and remove the journal before it.

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,8 +18,12 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.errors import AlreadyExistsError, InvalidRequestError, JournalError, ReadOnlyError
+from barrage_server.engine import TableVersion
+from barrage_server.errors import AlreadyExistsError, InvalidRequestError, JournalError, LimitError, ReadOnlyError
+from barrage_server.journal.checkpoint import save_checkpoint
 from barrage_server.publish import Target, publish_rows
+from barrage_server.rowset import RowSet
+from barrage_server.server import durability
 from tests.engine.samples import SAMPLES
 from tests.server.durable import SCHEMA, commit, durability_of, rows, state
 from tests.waiting import until
@@ -200,6 +204,91 @@ def test_decimals_of_every_scale_come_back_at_any_depth(folder: Path) -> None:
             assert found.schema == given.schema
             for number in range(given.num_columns):
                 assert found.column(number).equals(given.column(number)), found.schema.field(number)
+
+
+def test_long_texts_are_saved_and_read_in_smaller_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One array holds less than 2 GiB of them, and a part has up to 65,536 rows."""
+    sizes = list[int]()
+    read = TableVersion.read
+
+    def limited(version: TableVersion, rows: RowSet, columns: Sequence[int] | None = None) -> list[pa.Array]:
+        if rows.size > 7:
+            raise LimitError("Too large for one array.")
+        sizes.append(rows.size)
+        return read(version, rows, columns)
+
+    odd = pa.schema([("key", pa.int64()), ("text", pa.string()), ("at", pa.date64())])  # in two files
+    with bs.Server(data_dir=folder) as server:
+        server.keyed_table("t", odd, key="key").upsert({**rows(*range(100)), "at": [None] * 100})
+        server.keyed_table("u", SCHEMA, key="key").upsert(rows(*range(0, 90, 3)))
+        before = state(server)
+        with monkeypatch.context() as patched:
+            patched.setattr(TableVersion, "read", limited)
+            durability_of(server).save()
+    assert sum(sizes) == 130
+    monkeypatch.setattr("barrage_server.journal.columns_file._MOST_JOINED_BYTES", 100)
+    with bs.Server(data_dir=folder) as server:
+        assert durability_of(server).recovered.cycles == 0
+        assert state(server) == before
+
+
+def test_a_row_that_cannot_be_read_ends_the_checkpoint_with_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(*_: Any) -> None:
+        raise LimitError("Too large for one array.")
+
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("t", SCHEMA).append(rows(1, 2, 3))
+        with monkeypatch.context() as patched:
+            patched.setattr(TableVersion, "read", too_large)
+            with pytest.raises(LimitError, match="Too large"):
+                durability_of(server).save()
+        assert list((folder / "state").iterdir()) == []
+        durability_of(server).save()
+
+
+def test_an_unexpected_error_of_a_checkpoint_does_not_end_its_thread(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(durability, "_LEAST_JOURNAL_BYTES", 1 << 12)
+    monkeypatch.setattr(durability, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(durability, "_RETRY_SECONDS", 0.05)
+    failures = [ValueError("odd"), MemoryError("full")]
+
+    def failing(*given: Any) -> Any:
+        if failures:
+            raise failures.pop(0)
+        return save_checkpoint(*given)
+
+    monkeypatch.setattr(durability, "save_checkpoint", failing)
+    with bs.Server(data_dir=folder) as server:
+        table = server.keyed_table("t", SCHEMA, key="key")
+        table.upsert(rows(*range(1000)))
+        until(lambda: any(path.name.isdecimal() for path in (folder / "state").iterdir()))
+        told = [record.getMessage() for record in caplog.records if "no checkpoint" in record.getMessage()]
+        assert told == [
+            "no checkpoint could be written; the journal grows: ValueError: odd",
+            "no checkpoint could be written; the journal grows: MemoryError: full",
+        ]
+        (folder / "lock").unlink()
+        until(lambda: durability_of(server).failure is not None)
+        with pytest.raises(ReadOnlyError, match="lock"):
+            table.upsert(rows(1))
+
+
+def test_a_removed_lock_is_noticed_while_a_checkpoint_waits_for_its_next_attempt(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(durability, "_LEAST_JOURNAL_BYTES", 1)
+    monkeypatch.setattr(durability, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(durability, "save_checkpoint", lambda *_: 1 / 0)
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("t", SCHEMA).append(rows(1))
+        until(lambda: "ZeroDivisionError" in caplog.text)
+        (folder / "lock").unlink()
+        until(lambda: durability_of(server).failure is not None)
+        assert caplog.text.count("no checkpoint could be written") == 1
 
 
 def test_a_data_directory_has_one_server(folder: Path) -> None:
