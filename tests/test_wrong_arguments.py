@@ -534,7 +534,7 @@ def value_calls(world: World) -> dict[str, Case]:
         "RowSet.shift": (rows.shift, {"delta": 3}, {"delta": "integer"}),
         "RowSet.blocks": (rows.blocks, {"bits": 3}, {"bits": "integer"}),
         "SubscriptionLimits": (bs.SubscriptionLimits, {}, count),
-        "TableTraits": (bs.TableTraits, {}, {**flags, "ring_capacity": "count"}),
+        "TableTraits": (bs.TableTraits, {}, {**flags, "ring_capacity": "integer"}),
     }
 
 

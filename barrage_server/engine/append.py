@@ -109,15 +109,17 @@ class AppendTable(RestorableTable):
         return RowSet.from_range(first + skip, key - 1)
 
 
+def _checked_capacity(capacity: int, name: str) -> int:
+    if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= MAX_KEY:
+        raise InvalidRequestError(f"Table '{name}' needs a capacity from 1 to {MAX_KEY:,} rows, not {shown(capacity)}.")
+    return capacity
+
+
 class _BoundedTable(AppendTable):
     """An append table that frees the storage before a moving first key."""
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int, traits: TableTraits) -> None:
-        if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= MAX_KEY:
-            raise InvalidRequestError(
-                f"Table '{name}' needs a capacity from 1 to {MAX_KEY:,} rows, not {shown(capacity)}."
-            )
-        self.capacity = capacity
+        self.capacity = _checked_capacity(capacity, name)
         self._next_key = 0
         bits = max(_MIN_PAGE_BITS, min(MAX_PAGE_BITS, (capacity // _PAGES_PER_CAPACITY).bit_length()))
         RestorableTable.__init__(self, graph, name, schema, traits=traits, overwrites=False, page_bits=bits)
@@ -145,7 +147,8 @@ class RingTable(_BoundedTable):
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int) -> None:
-        super().__init__(graph, name, schema, capacity, TableTraits(ring_capacity=capacity))
+        traits = TableTraits(ring_capacity=_checked_capacity(capacity, name))
+        super().__init__(graph, name, schema, capacity, traits)
 
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         """Write the staged batches, and push out what exceeds the capacity."""

@@ -93,13 +93,14 @@ class HeapView:
                 return self.run(first, count)
             return self._pick(indexes)
         except pa.ArrowInvalid as error:
-            raise LimitError(
-                f"{count:,} values of type {self.type} are too large for one array, which holds "
-                f"{MOST_ITEMS:,} bytes of texts or items of lists. Read fewer rows at once."
-            ) from error
+            raise self._too_large(count) from error
 
     def run(self, index: int, count: int) -> pa.Array:
-        """``count`` values from ``index`` (modulo 2**32) on."""
+        """``count`` values from ``index`` (modulo 2**32) on.
+
+        Raises:
+            LimitError: the values are together too large for one array of this type.
+        """
         return self.slice(self.starts[0] + ((index - self.starts[0]) & INDEX_MASK), count)
 
     def pieces(self, indexes: IndexArray) -> Iterator[pa.Array]:
@@ -117,9 +118,22 @@ class HeapView:
                 yield values
 
     def slice(self, first: int, count: int) -> pa.Array:
-        """``count`` values from the absolute index ``first`` on; a view within a chunk."""
+        """``count`` values from the absolute index ``first`` on; a view within a chunk.
+
+        Raises:
+            LimitError: the values are together too large for one array of this type.
+        """
         parts = self._slices(first, count)
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        try:
+            return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        except pa.ArrowInvalid as error:
+            raise self._too_large(count) from error
+
+    def _too_large(self, count: int) -> LimitError:
+        return LimitError(
+            f"{count:,} values of type {self.type} are too large for one array, which holds "
+            f"{MOST_ITEMS:,} bytes of texts or items of lists. Read fewer rows at once."
+        )
 
     def _slices(self, first: int, count: int) -> list[pa.Array]:
         number = bisect_right(self.starts, first) - 1
@@ -333,7 +347,7 @@ class Heap:
             for part in (values.slice(0, count // 2), values.slice(count // 2)):
                 self._append(part, part.nbytes)
             return
-        parts, end, used = [values], self.next_index + count, count
+        parts, end = [(values, count)], self.next_index + count  # with how many of the values are used
         room = (end - 1) % self._chunk_rows + 1
         is_last = room == self._chunk_rows
         while self._chunks:
@@ -344,17 +358,23 @@ class Heap:
                 break
             if self._starts[-1] + total != end or self._starts[-1] < self._closed:
                 break
-            parts.append(last)
-            count, nbytes, used = total, nbytes + size, used + self._used[-1]
+            parts.append((last, self._used[-1]))
+            count, nbytes = total, nbytes + size
             self._drop([len(self._chunks) - 1])
         parts.reverse()
         # Concatenating copies, even a single array: a chunk must not keep the message alive that its values came in.
-        chunk = pa.concat_arrays(parts)
-        self._chunks.append(chunk)
-        self._starts.append(end - count)
-        size = chunk.nbytes
-        self._sizes.append(size)
-        self._used.append(used)
-        self.nbytes += size
-        self.garbage += size * (count - used) / count
+        try:
+            chunks = [(pa.concat_arrays([part for part, _ in parts]), sum(used for _, used in parts))]
+        except pa.ArrowInvalid:  # too many items for one array, which may have few bytes, as nulls do
+            chunks = [(pa.concat_arrays([part]), used) for part, used in parts]
+        start = end - count
+        for chunk, used in chunks:
+            size = chunk.nbytes
+            self._chunks.append(chunk)
+            self._starts.append(start)
+            self._sizes.append(size)
+            self._used.append(used)
+            self.nbytes += size
+            self.garbage += size * (len(chunk) - used) / len(chunk)
+            start += len(chunk)
         self.next_index = end

@@ -56,7 +56,7 @@ class TableTraits:
         for name in _FLAGS.values():
             flag(getattr(self, name), f"The trait {name}")
         if self.ring_capacity is not None:
-            integer(self.ring_capacity, "The trait ring_capacity")
+            integer(self.ring_capacity, "The trait ring_capacity", least=-(1 << 63))  # a server may state any
 
     @classmethod
     def of(cls, attributes: Mapping[str, object]) -> TableTraits:

@@ -23,6 +23,7 @@ from barrage_server.engine.traits import TableTraits
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations import traits as traits_of
 from barrage_server.operations.checks import part
+from barrage_server.operations.estimate import held_bytes
 from barrage_server.operations.merge import Merge
 from barrage_server.operations.result import make, name_for
 from barrage_server.operations.rows import (
@@ -187,7 +188,7 @@ def snapshot(parents: Sequence[Table], *, name: str | None = None) -> Table:
         version.row_set,
         version.views,
         # what the table overwrites later it keeps for this one
-        state_bytes=table.nbytes if table.is_refreshing and not table.traits.append_only else 0,
+        state_bytes=held_bytes(table),
         key_columns=table.key_columns,
         traits=traits,
     )

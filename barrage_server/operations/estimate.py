@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from barrage_server.engine import Table
+from barrage_server.engine.derived import DerivedTable
 from barrage_server.plan import copies
 from barrage_server.plan import downsample as plots
 from barrage_server.plan import operation as plan
@@ -58,7 +59,7 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
         case plan.Merge(None):
             return sum(_INPUT_BYTES + _MERGED * table.version.row_set.nbytes for table in inputs)
         case plan.Snapshot():
-            return sum(table.nbytes for table in inputs if table.is_refreshing and not table.traits.append_only)
+            return sum(map(held_bytes, inputs))
         case copies.SnapshotWhen(history=has_history):
             base, trigger = inputs
             copied = trigger.size if has_history else 1
@@ -70,6 +71,22 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
         case copies.Ring(capacity):
             return min(rows, capacity) * _CELL_BYTES * len(inputs[0].schema)
     return 0 if isinstance(operation, _SHARING) else rows * _ROW_BYTES
+
+
+def held_bytes(table: Table) -> int:
+    """The bytes of the values that ``table`` keeps for one of its versions, at most.
+
+    Of a table that hides rows they are estimated from the rows that it shows: its readers are told the number.
+    """
+    if not table.is_refreshing or table.traits.append_only:
+        return 0
+    if _hides_rows(table):
+        return table.size * _CELL_BYTES * len(table.schema)
+    return table.nbytes
+
+
+def _hides_rows(table: Table) -> bool:
+    return (isinstance(table, DerivedTable) and table.hides_rows) or any(map(_hides_rows, table.parents))
 
 
 def _results(operation: UpdateByOperation, table: Table) -> int:

@@ -148,6 +148,11 @@ def test_values_too_large_for_one_array_are_refused() -> None:
     assert len(heap.snapshot().take(np.array([index], INDEX))) == 1
     with pytest.raises(LimitError, match="Read fewer"):
         heap.snapshot().take(np.array([index, index], INDEX))
+    heap.append(large)
+    for read in (heap.snapshot().run, heap.snapshot().slice):
+        assert len(read(int(index), 1)) == 1
+        with pytest.raises(LimitError, match="Read fewer"):
+            read(int(index), 2)
 
 
 def test_values_too_large_for_one_array_can_be_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -606,6 +606,34 @@ def test_hidden_rows_do_not_count_for_the_size_of_a_call(hidden: int) -> None:
         sessions.channel.close()
 
 
+@pytest.mark.parametrize("kind", ["keyed", "ring"])
+def test_hidden_rows_do_not_count_for_the_size_of_a_result(kind: str) -> None:
+    """A caller is told the size of what it may see, and refused or not for that alone."""
+    part = Role(["t"], ["list", "read"], where="hidden == 0", columns=["k"])
+    schema = {"k": "int64", "hidden": "int64"}
+    told = []
+    for hidden in (0, 50_000):
+        with Server(
+            token="t", roles={"part": part}, default_roles=["part"], limits=bs.Limits(result_bytes=2_000)
+        ) as server:
+            shown = {"k": range(1000), "hidden": [0] * 1000}
+            others = {"k": range(1000, 1000 + hidden), "hidden": [1] * hidden}
+            if kind == "keyed":
+                keyed = server.keyed_table("t", schema, key="k")
+                keyed.upsert(shown)
+                keyed.upsert(others)
+            else:
+                ring = server.ring_table("t", schema, capacity=60_000)
+                ring.append(shown)
+                ring.append(others)
+            with bs.connect(server.uri, token="t") as client:
+                for plan in (client.table("t").snapshot(), client.table("t").where("k >= 0").snapshot()):
+                    with pytest.raises(bs.LimitError, match="result_bytes") as refused:
+                        plan.size  # noqa: B018  (makes the table)
+                    told.append(str(refused.value))
+    assert told[:2] == told[2:]
+
+
 def test_a_relay_has_the_part_alone() -> None:
     """And so have its readers."""
     with Server(token=holder, roles=ROLES) as server, bs.Server() as relay:
