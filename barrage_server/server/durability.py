@@ -57,6 +57,10 @@ _TURN_SECONDS: Final = 0.5
 """Seconds between two looks at the length of the journal and at the file ``lock``."""
 _RETRY_SECONDS: Final = 60.0
 """Seconds before the next attempt after a checkpoint could not be written."""
+_MOST_JOURNAL: Final = 2
+"""Bytes of the journal, as a multiple of the tables' bytes, beyond which publishers wait for a checkpoint."""
+_ROOM_SECONDS: Final = 60.0
+"""Longest wait of a publisher for a checkpoint."""
 _NO_CHECKPOINT: Final = "no checkpoint could be written; the journal grows: %s"
 
 Entries = Callable[[], Sequence[tuple[Table, Mapping[str, Any]]]]
@@ -104,6 +108,8 @@ class Durability(CycleLog):
         self._is_syncing = False  # a thread that waits for a record syncs, for the other waiting threads too
         self._closed = False
         self._is_shut = False  # the files are closed
+        self._expects_checkpoint = False  # the thread that writes them runs, and its last attempt has not failed
+        self._is_awaited = False  # a publisher waits for the next checkpoint
         self._is_idle = False  # the syncing thread waits for a record
         self._pending: tuple[int, CycleRecord] | None = None  # the record whose cycle does not run yet
         works: list[Callable[[], None]] = [self._checkpoint_on]
@@ -162,6 +168,7 @@ class Durability(CycleLog):
         """
         for thread in self._threads:
             start_thread(thread)
+        self._expects_checkpoint = True
 
     def keeps(self, table: Table) -> bool:
         """Whether ``table`` is in the data directory."""
@@ -277,6 +284,25 @@ class Durability(CycleLog):
     def wait(self, position: int) -> None:
         """Return when the record at ``position`` is as durable as ``fsync`` promises.
 
+        The journal then has no more than twice the bytes of the tables, unless checkpoints fail or take a minute: a
+        publisher waits for the next one.
+        """
+        self._wait_for_sync(position)
+        if self.nbytes > _LEAST_JOURNAL_BYTES and not self._has_room():
+            with self._changed:
+                self._is_awaited = True
+                self._changed.notify_all()
+                self._changed.wait_for(self._has_room, _ROOM_SECONDS)
+
+    def _has_room(self) -> bool:
+        """Whether publishers may go on: the journal is short, or no checkpoint is to be expected."""
+        if self._closed or self._failure is not None or not self._expects_checkpoint:
+            return True
+        return self.nbytes <= _MOST_JOURNAL * max(_LEAST_JOURNAL_BYTES, self._tables.nbytes)
+
+    def _wait_for_sync(self, position: int) -> None:
+        """Return when the record at ``position`` is as durable as ``fsync`` promises.
+
         The first waiting thread syncs itself, which saves a wake-up. Threads that come meanwhile wait for it; then one
         of them syncs their records.
         """
@@ -300,8 +326,8 @@ class Durability(CycleLog):
                     self._changed.notify_all()
 
     def wait_for_all(self) -> None:
-        """:meth:`wait` for the last record."""
-        self.wait(self._journal.number - 1)
+        """Return when the last record is as durable as ``fsync`` promises."""
+        self._wait_for_sync(self._journal.number - 1)
 
     def _open(self, graph: UpdateGraph, watch: Callable[[Table], object]) -> None:
         identity = read_identity(self._root)
@@ -394,7 +420,8 @@ class Durability(CycleLog):
         not_before = 0.0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed, _TURN_SECONDS)
+                self._changed.wait_for(lambda: self._closed or self._is_awaited, _TURN_SECONDS)
+                self._is_awaited = False
                 if self._closed or self._failure is not None:
                     return
             if self._lock is not None and not self._lock.is_in_place:
@@ -407,12 +434,14 @@ class Durability(CycleLog):
                 self.save()
             except InterruptedError:
                 return  # the server is closing: the journal has everything
-            except (OSError, JournalError) as error:
-                logger.error(_NO_CHECKPOINT, error)
-                not_before = time.monotonic() + _RETRY_SECONDS
             except Exception as error:  # the thread must go on to watch the file 'lock'
-                logger.exception(_NO_CHECKPOINT, f"{type(error).__name__}: {error}")
+                is_known = isinstance(error, OSError | JournalError)
+                text = str(error) if is_known else f"{type(error).__name__}: {error}"
+                logger.error(_NO_CHECKPOINT, text, exc_info=None if is_known else error)
                 not_before = time.monotonic() + _RETRY_SECONDS
+                with self._changed:
+                    self._expects_checkpoint = False
+                    self._changed.notify_all()
 
     def save(self) -> Checkpoint:
         """Write a checkpoint, and remove the journal before it.
@@ -437,7 +466,10 @@ class Durability(CycleLog):
             self._changed.notify_all()
         write_lineage(self._root, self.lineage, self.identity, number)  # no checkpoint names the segment yet
         self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
-        self._saved_bytes = nbytes  # not before the checkpoint is complete: until then a start repeats these bytes
+        with self._changed:
+            self._saved_bytes = nbytes  # not before the checkpoint is complete: until then a start repeats these bytes
+            self._expects_checkpoint = True
+            self._changed.notify_all()
         self._journal.remove_before(number)
         self._tables.forget_others(tables)
         pa.default_memory_pool().release_unused()  # this thread's buffers, unused until the next checkpoint

@@ -47,6 +47,11 @@ class DurableTables:
     def __contains__(self, table: Table) -> bool:
         return table in self._ids
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return sum(table.nbytes for table in tuple(self._ids))
+
     def id_of(self, table: Table) -> int | None:
         """The number of ``table``; ``None`` if it is not in the directory."""
         return self._ids.get(table)
