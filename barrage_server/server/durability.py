@@ -295,7 +295,10 @@ class Durability(CycleLog):
                 self._changed.wait_for(self._has_room, _ROOM_SECONDS)
 
     def _has_room(self) -> bool:
-        """Whether publishers may go on: the journal is short, or no checkpoint is to be expected."""
+        """Whether publishers may go on.
+
+        They may when the journal is short, or when no checkpoint is to be expected.
+        """
         if self._closed or self._failure is not None or not self._expects_checkpoint:
             return True
         return self.nbytes <= _MOST_JOURNAL * max(_LEAST_JOURNAL_BYTES, self._tables.nbytes)
