@@ -210,10 +210,11 @@ def page_link(server: bs.Server, settings: ServeSettings) -> str | None:
 
     The token logs the terminal's user in, and a browser does not send it with the address.
     """
-    uri, tokens = server.web_uri, settings.accepted_tokens
-    if uri is None or not tokens or not sys.stdout.isatty():
+    uri = server.web_uri
+    if uri is None or not sys.stdout.isatty():
         return uri
-    return f"{uri}/#token={quote(tokens[0], safe='')}"
+    tokens = settings.accepted_tokens
+    return f"{uri}/#token={quote(tokens[0], safe='')}" if tokens else uri
 
 
 def reload_access(
@@ -226,6 +227,7 @@ def reload_access(
     """
     try:
         settings = load_settings(config, flags)
+        settings.check_regular_files()
         accepted, roles = settings.authenticators(), settings.access_roles()
         for what, gone in (
             ("credentials", before.names_credentials and not accepted),
@@ -241,6 +243,9 @@ def reload_access(
         )
     except (UsageError, BarrageError) as error:
         logger.error("credentials, roles and certificates stay as they were: %s", error)
+        return before
+    except Exception:  # the server goes on serving, whatever is wrong with what it reads
+        logger.exception("credentials, roles and certificates could not be read again")
         return before
     return settings
 

@@ -10,6 +10,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
@@ -34,6 +35,7 @@ from barrage_server.errors import BarrageError
 from barrage_server.pem import read_identity, read_pem
 from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, TokenFile, WebTokens
 from barrage_server.server.authentication import AnyToken
+from barrage_server.server.file_stamp import check_regular
 from barrage_server.server.front import Front
 from barrage_server.server.roles import misfits
 from barrage_server.server.token_file import read_token
@@ -271,13 +273,15 @@ class ServeSettings(BaseSettings):
 
     @property
     def accepted_tokens(self) -> tuple[str, ...]:
-        """All valid shared tokens.
+        """All valid shared tokens, but for one out of a pipe.
+
+        A pipe can be read only once.
 
         Raises:
             UsageError: the file with one cannot be read, or has none.
         """
         found = self._named_tokens()
-        if self.token_file is not None:
+        if self.token_file is not None and not (self.token_file.exists() and not self.token_file.is_file()):
             with usage():
                 found.append(read_token(self.token_file))
         return tuple(dict.fromkeys(found))
@@ -308,6 +312,20 @@ class ServeSettings(BaseSettings):
             if self.web_tokens is not None:
                 found.append(WebTokens(**self.web_tokens.model_dump()))
         return found
+
+    def check_regular_files(self) -> None:
+        """Check that credentials and certificates can be read again without waiting.
+
+        Raises:
+            UsageError: one is a pipe, a device or a folder.
+        """
+        given = [self.token_file, self.credentials, self.tls_certificate]
+        given.append(None if self.web_tokens is None else self.web_tokens.keys)
+        given.append(None if self.tls_key is None else self.tls_key.get_secret_value())
+        for file in given:
+            with usage(), suppress(OSError, ValueError):  # PEM text is no path: its reader tells what is wrong
+                if file is not None:
+                    check_regular(Path(file))
 
     def access_roles(self) -> dict[str, Role]:
         """The roles by name.

@@ -37,7 +37,7 @@ from barrage_server.arguments import shown
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.public import public
 from barrage_server.server.authentication import CERTIFICATE, REFUSED, Credentials
-from barrage_server.server.passwords import Passwords
+from barrage_server.server.passwords import Passwords, check_hash
 from barrage_server.server.principal import Principal
 from barrage_server.server.watched_file import WatchedFile
 
@@ -184,7 +184,10 @@ class CredentialFile:
             hashes = [encoded for _, encoded in content.users.values()]
             if self._passwords is None:
                 self._passwords = Passwords()
-            self._passwords.expect(hashes)
+            try:
+                self._passwords.expect(hashes)
+            except InvalidRequestError as error:
+                raise InvalidRequestError(f"The credentials in {str(path)!r}: {error}") from None
         return content
 
 
@@ -210,7 +213,15 @@ def _parsed(data: Mapping[str, Any]) -> _Content:
         encoded = _string(entry, where, "password")
         if not encoded.startswith("$argon2"):
             raise InvalidRequestError(f"{where}: password is not an Argon2 hash, which begins with '$argon2id$'.")
+        try:
+            check_hash(encoded)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{where}: {error}") from None
         principal = _principal(entry, where, "password", hashlib.sha256(encoded.encode()).hexdigest())
+        if ":" in principal.name:
+            raise InvalidRequestError(
+                f"{where}: name has a colon; Basic credentials end the name of a user at the first one (RFC 7617)."
+            )
         if principal.name in users:
             raise InvalidRequestError(f"{where} has the name of another entry.")
         users[principal.name] = principal, encoded

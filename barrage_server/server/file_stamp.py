@@ -1,11 +1,13 @@
-"""The stamp of a file, by which a change of its content is noticed."""
+"""Files that are read again: stamps that show changes, and which may be."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["FileStamp", "file_stamp"]
+from barrage_server.errors import InvalidRequestError
+
+__all__ = ["FileStamp", "check_regular", "file_stamp"]
 
 FileStamp: TypeAlias = tuple[int, int, int] | None
 """Time of the last change in nanoseconds, size in bytes, and inode; ``None`` for a file that cannot be found."""
@@ -18,3 +20,16 @@ def file_stamp(path: Path) -> FileStamp:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def check_regular(path: Path) -> None:
+    """Check that a file can be read again without waiting for a writer.
+
+    A pipe may be read when a server starts. To wait for one later would hold up other work.
+
+    Raises:
+        InvalidRequestError: it is a pipe, a device or a folder, and no link to a regular file.
+
+    """
+    if path.exists() and not path.is_file():
+        raise InvalidRequestError(f"{str(path)!r} is no regular file, and is not read again.")

@@ -5,7 +5,9 @@ A check takes tens of milliseconds and megabytes, by design of the hash.
 
 from __future__ import annotations
 
+import base64
 import hmac
+import re
 import secrets
 import threading
 import time
@@ -16,7 +18,7 @@ from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.extras import missing_extra
 from barrage_server.server.recent import RecentMap
 
-__all__ = ["Passwords"]
+__all__ = ["Passwords", "check_hash"]
 
 _AT_A_TIME: Final = 2
 """Most hashes computed at a time: each takes a processor and, by default, 64 MiB."""
@@ -26,6 +28,60 @@ _KEPT: Final = 10_000
 """Most cached results of successful checks."""
 _KEPT_SECONDS: Final = 300.0
 _MOST_BYTES: Final = 1 << 10
+_MOST_MEMORY: Final = 1 << 21
+"""Most KiB of memory that a hash may take, which is what RFC 9106 recommends first."""
+_MOST_WORK: Final = 1 << 23
+"""Most KiB of memory, times the passes over it, that a hash may take: some seconds."""
+_MOST_LANES: Final = 256
+"""Most lanes of a hash, each of which is a thread."""
+_LEAST_LANE: Final = 8
+"""Least KiB of memory of a lane."""
+_LEAST_SALT: Final = 8
+_LEAST_HASH: Final = 4
+"""Least bytes of a salt and of a hash in Argon2."""
+_OLD: Final = 16
+"""The version of a hash that names none."""
+_VERSIONS: Final = (_OLD, 19)
+_NUMBER: Final = "(0|[1-9][0-9]{0,9})"
+_HASH: Final = re.compile(
+    rf"\$argon2(?:id|i|d)(?:\$v={_NUMBER})?\$m={_NUMBER},t={_NUMBER},p={_NUMBER}\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)"
+)
+_NO_HASH: Final = "A password is no Argon2 hash; argon2.PasswordHasher().hash() makes one."
+
+
+def check_hash(encoded: str) -> None:
+    """Check that a hash is whole, and that a check against it takes a bounded effort.
+
+    Raises:
+        InvalidRequestError: it is not; the text has no part of the hash but its parameters.
+
+    """
+    found = _HASH.fullmatch(encoded)
+    if found is None:
+        raise InvalidRequestError(_NO_HASH)
+    version, memory, passes, lanes = (_OLD if group is None else int(group) for group in found.groups()[:4])
+    salt, result = (_decoded(group) for group in found.groups()[4:])
+    if version not in _VERSIONS or len(salt) < _LEAST_SALT or len(result) < _LEAST_HASH:
+        raise InvalidRequestError(_NO_HASH)
+    if passes < 1 or lanes < 1 or memory < _LEAST_LANE * lanes:
+        raise InvalidRequestError(
+            f"The hash of a password has m={memory}, t={passes}, p={lanes}; Argon2 has at least t=1, p=1, and m of "
+            f"{_LEAST_LANE} times p."
+        )
+    if memory > _MOST_MEMORY or lanes > _MOST_LANES or memory * passes > _MOST_WORK:
+        raise InvalidRequestError(
+            f"The hash of a password has m={memory}, t={passes}, p={lanes}; this server computes hashes of at most "
+            f"m={_MOST_MEMORY} (2 GiB), p={_MOST_LANES}, and m times t of {_MOST_WORK}. Hash the password anew."
+        )
+
+
+def _decoded(text: str) -> bytes:
+    """Base64 without padding; empty if it is damaged."""
+    try:
+        found = base64.b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return b""
+    return found if base64.b64encode(found).decode().rstrip("=") == text else b""
 
 
 class Passwords:
@@ -60,19 +116,20 @@ class Passwords:
         """Make the check for an unknown user as slow as the slowest of these hashes.
 
         Raises:
-            InvalidRequestError: one of them is not an Argon2 hash.
+            InvalidRequestError: one of them is not an Argon2 hash, or takes more memory than there is.
 
         """
         found = []
         for encoded in hashes:
-            try:
-                found.append(self._argon2.extract_parameters(encoded))
-            except self._argon2.exceptions.InvalidHashError:
-                raise InvalidRequestError(
-                    "A password is no Argon2 hash; argon2.PasswordHasher().hash() makes one."
-                ) from None
+            check_hash(encoded)
+            found.append(self._argon2.extract_parameters(encoded))
         slowest = max(found, key=lambda parameters: parameters.time_cost * parameters.memory_cost)
-        self._decoy = self._argon2.PasswordHasher.from_parameters(slowest).hash(secrets.token_hex(16))
+        try:
+            self._decoy = self._argon2.PasswordHasher.from_parameters(slowest).hash(secrets.token_hex(16))
+        except self._argon2.exceptions.HashingError as error:
+            raise InvalidRequestError(
+                f"A hash as slow as the slowest one of a password cannot be computed here: {error}."
+            ) from None
 
     def is_known(self, user: str, password: str, encoded: str) -> bool:
         """Whether the cache has a successful check of the password."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from barrage_server.arguments import shown
-from barrage_server.errors import InvalidRequestError
-from barrage_server.server.file_stamp import file_stamp
+from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.server.file_stamp import check_regular, file_stamp
 
 __all__ = ["WatchedFile"]
 
@@ -61,7 +61,7 @@ class WatchedFile(Generic[Content]):
             self._seen = stamp
             try:
                 self.content = self._read_regular()
-            except InvalidRequestError as error:
+            except BarrageError as error:
                 logger.error("the %s stay as they were: %s", self._what, error)
             else:
                 logger.info("%s read from %s", self._what, self.path)
@@ -86,6 +86,5 @@ class WatchedFile(Generic[Content]):
         return content, apply
 
     def _read_regular(self) -> Content:
-        if self.path.exists() and not self.path.is_file():
-            raise InvalidRequestError(f"{str(self.path)!r} is no regular file, and is not read again.")
+        check_regular(self.path)
         return self._read(self.path)

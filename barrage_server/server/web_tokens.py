@@ -20,7 +20,7 @@ from barrage_server.extras import missing_extra
 from barrage_server.process import start_thread
 from barrage_server.public import public
 from barrage_server.server.authentication import REFUSED, Credentials
-from barrage_server.server.file_stamp import file_stamp
+from barrage_server.server.file_stamp import check_regular, file_stamp
 from barrage_server.server.principal import Principal
 
 __all__ = ["WebTokens"]
@@ -223,6 +223,7 @@ class WebTokens:
         if self._path is None:
             return frozenset(), partial(self.refresh, force=True)
         stamp = file_stamp(self._path)
+        check_regular(self._path)
         keys = self._parsed(self._data())
 
         def apply() -> None:
@@ -240,6 +241,8 @@ class WebTokens:
 
     def _load(self) -> None:
         try:
+            if self._path is not None:
+                check_regular(self._path)
             keys = self._parsed(self._data())
         except InvalidRequestError as error:
             logger.error("the keys of web tokens stay as they were: %s", error)

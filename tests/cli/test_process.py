@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 
+import argon2
 import pyarrow as pa
 import pytest
 
@@ -414,3 +415,61 @@ def test_credentials_and_roles_are_read_again_on_sighup(program: Program, tmp_pa
     assert seen("second") == ["two"]
     process.send_signal(signal.SIGTERM)
     assert process.wait(SOON) == EXIT_SUCCESS
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_damaged_hash_and_pipes_change_nothing_on_sighup(program: Program, tmp_path: Path) -> None:
+    config, token, credentials, pipe = (tmp_path / name for name in ("barrage.toml", "token", "users.toml", "pipe"))
+    os.mkfifo(pipe)
+    token.write_text("first\n")
+    hashed = argon2.PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash("open sesame")
+    user = "[[users]]\nname = 'anna'\npassword = '{}'\nroles = ['guest']\n"
+    credentials.write_text(user.format(hashed))
+    settings = f"""
+        token_file = "{token}"
+        credentials = "{credentials}"
+        default_roles = ["guest"]
+        roles.guest.tables = ["*"]
+        roles.guest.rights = ["list", "read"]
+        """
+    config.write_text(settings)
+    process = program("serve", "--port", 0, "--config", config)
+    uri = uri_of(process)
+    assert process.stderr is not None
+
+    def ask(words: str) -> None:
+        process.send_signal(signal.SIGHUP)
+        while words not in (line := process.stderr.readline()):  # type: ignore[union-attr]
+            assert line, "the process ended"
+            assert "replaced" not in line
+
+    credentials.write_text(user.format(hashed.rsplit("$", 1)[0] + "$AAAA"))
+    ask("stay as they were")
+    credentials.write_text(user.format(hashed))
+    for changed in (
+        settings.replace(str(token), str(pipe)),
+        settings.replace(str(credentials), str(pipe)),
+        f'tls_certificate = "{pipe}"\ntls_key = "{pipe}"\n{settings}',
+        f'{settings}\n[web_tokens]\nkeys = "{pipe}"\naudience = "a"\nissuer = "i"\n',
+    ):
+        config.write_text(changed)
+        ask("is no regular file")
+    with bs.connect(uri, user="anna", password="open sesame") as client:
+        assert client.tables() == []
+    link = tmp_path / "link"
+    link.symlink_to(token)
+    config.write_text(settings.replace(str(token), str(link)))
+    process.send_signal(signal.SIGHUP)
+    while "replaced" not in (line := process.stderr.readline()):
+        assert line, "the process ended"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_token_out_of_a_pipe_is_read_at_the_start(program: Program, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = program("serve", "--port", 0, "--token-file", pipe)
+    with pipe.open("w") as file:
+        file.write("first\n")
+    with bs.connect(uri_of(process), token="first") as client:
+        assert client.tables() == []

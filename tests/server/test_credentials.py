@@ -254,6 +254,82 @@ def test_a_wrong_entry_is_named_and_secrets_are_not(tmp_path: Path, text: str, w
     assert "secret" not in str(caught.value)
 
 
+WRONG_HASHES = {
+    "a short end": HASH.rsplit("$", 1)[0] + "$AAAA",
+    "an empty end": HASH.rsplit("$", 1)[0] + "$",
+    "no end": HASH.rsplit("$", 1)[0],
+    "no base64": HASH[:-1] + "!",
+    "an impossible length": HASH + "AA",
+    "a short salt": HASH.replace(HASH.split("$")[4], "c2FsdA"),
+    "nothing": "$argon2id$",
+    "another kind": HASH.replace("argon2id", "argon2x"),
+    "another version": HASH.replace("v=19", "v=99"),
+    "version 0": HASH.replace("v=19", "v=0"),
+    "a number with a sign": HASH.replace("t=1", "t=+1"),
+    "little memory": HASH.replace("m=64", "m=4"),
+    "no passes": HASH.replace("t=1", "t=0"),
+    "no lanes": HASH.replace("p=1", "p=0"),
+    "much memory": HASH.replace("m=64", "m=4294967295"),
+    "more memory than may be": HASH.replace("m=64", "m=2097153"),
+    "many passes": HASH.replace("t=1", "t=4294967295"),
+    "many lanes": HASH.replace("m=64,t=1,p=1", "m=262144,t=1,p=16384"),
+    "a long number": HASH.replace("m=64", "m=" + "9" * 5000),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_HASHES)
+def test_a_damaged_or_costly_hash_is_refused_and_changes_nothing(
+    path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = CredentialFile(path)
+    before = store(bearer("by digest"))
+    rewrite(path, entry("users", name='"anna"', password=f'"{WRONG_HASHES[kind]}"'))
+    for read in (lambda: CredentialFile(path), store.reread):
+        with pytest.raises(InvalidRequestError, match=r"\[\[users\]\] number 1: .* hash") as caught:
+            read()
+        assert HASH.split("$")[4] not in str(caught.value)
+    store.refresh()
+    assert store.holds(before)
+    assert "the credentials stay as they were" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [argon2.Type.D, argon2.Type.I, argon2.Type.ID])
+def test_every_kind_and_version_of_a_hash_is_accepted(tmp_path: Path, kind: argon2.Type) -> None:
+    for version in (16, 19):
+        encoded = argon2.low_level.hash_secret(b"hers", b"12345678", 1, 64, 1, 4, kind, version)
+        path = tmp_path / f"{version}.toml"
+        path.write_text(entry("users", name='"anna"', password=f'"{encoded.decode()}"'))
+        assert CredentialFile(path)(Credentials("basic", "anna", "hers")).name == "anna"
+
+
+def test_a_hash_that_cannot_be_computed_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The memory of the process may be bounded."""
+
+    def full(*_: object) -> str:
+        raise argon2.exceptions.HashingError("Memory allocation error")
+
+    store = CredentialFile(path)
+    before = store(bearer("by digest"))
+    monkeypatch.setattr(argon2.PasswordHasher, "hash", full)
+    store.refresh(force=True)
+    assert store.holds(before)
+    assert "the credentials stay as they were" in caplog.text
+    with pytest.raises(InvalidRequestError, match="Memory allocation error"):
+        CredentialFile(path)
+
+
+def test_the_name_of_a_user_has_no_colon(tmp_path: Path) -> None:
+    """Basic credentials end it at the first one."""
+    path = tmp_path / "c.toml"
+    path.write_text(entry("users", name='"an:na"', password=f'"{HASH}"'))
+    with pytest.raises(InvalidRequestError, match="number 1: name has a colon"):
+        CredentialFile(path)
+    path.write_text(entry("tokens", name='"an:na"', token='"t"'))
+    assert CredentialFile(path)(bearer("t")).name == "an:na"
+
+
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="cannot be read: No such file"):
         CredentialFile(tmp_path / "none.toml")

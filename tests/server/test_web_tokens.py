@@ -6,6 +6,7 @@ import base64
 import hmac
 import io
 import json
+import os
 import time
 import urllib.request
 from pathlib import Path
@@ -68,6 +69,18 @@ def signed(
     return Credentials(
         "bearer", "", jwt.encode(claims(**fields), key, algorithm, {"kid": "r"} if headers is None else headers)
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_place_of_the_keys_is_not_waited_for(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    held = made(path)
+    path.unlink()
+    os.mkfifo(path)
+    held.refresh()
+    assert "is no regular file" in caplog.text
+    with pytest.raises(InvalidRequestError, match="no regular file"):
+        held.reread()
+    assert held(signed()).name == "anna"
 
 
 def test_a_valid_token_gives_name_roles_and_end(path: Path) -> None:
