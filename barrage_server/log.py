@@ -78,6 +78,11 @@ def printable(text: str) -> str:
     return "\n".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 
+def encodable(text: str) -> str:
+    """``text`` with halves of surrogate pairs escaped, so that it can be sent."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 class Throttle:
     """A limit on the rate of messages, which counts those it suppresses.
 

@@ -30,7 +30,7 @@ import pyarrow.flight as fl
 import barrage_server.process  # noqa: F401  (silences gRPC, before Flight loads it)
 from barrage_server import errors
 from barrage_server.errors import BarrageError
-from barrage_server.log import printable
+from barrage_server.log import encodable, printable
 from barrage_server.wire.json_message import JsonMessage
 
 __all__ = [
@@ -167,7 +167,7 @@ class _StreamEnd(JsonMessage):
 
 def tagged_text(error: BarrageError) -> str:
     """The text of a status: the text of the error, and its class in brackets."""
-    return f"{error} [{error_name(error)}]"
+    return encodable(f"{error} [{error_name(error)}]")
 
 
 def to_flight(error: BarrageError) -> Exception:
@@ -255,7 +255,7 @@ def encode_end(error: BarrageError) -> bytes:
     is sent first, in a message without a batch. A client that knows it closes the stream, and raises the error of
     :func:`decode_end`.
     """
-    return _END + _StreamEnd(error_name(error), str(error)).to_json()
+    return _END + _StreamEnd(error_name(error), encodable(str(error))).to_json()
 
 
 def decode_end(app_metadata: bytes) -> BarrageError | None:

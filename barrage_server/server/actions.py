@@ -166,7 +166,7 @@ def check_empty(body: bytes, what: str) -> None:
     if len(body) > _EMPTY_BYTES:
         raise WireFormatError(f"A {what} has no fields, and this body has {len(body):,} bytes.")
     if body:
-        MESSAGES.refuse_others(parse_object(body, what), (), what)
+        MESSAGES.refuse_others(parse_object(body, what, is_request=True), (), what)
 
 
 def list_actions() -> list[tuple[str, str]]:

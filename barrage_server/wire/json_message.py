@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self
 
@@ -29,6 +30,9 @@ __all__ = [
     "schema_to_base64",
 ]
 
+_SURROGATE: Final = r"\\u[dD][89a-fA-F]"
+_SURROGATE_TEXT: Final = re.compile(_SURROGATE)
+_SURROGATE_BYTES: Final = re.compile(_SURROGATE.encode())
 MAX_JSON_BYTES = 64 * 1024 * 1024
 MOST_VALUES: Final = 200_000
 """The most values of a request: ``json.loads`` holds the interpreter's lock while it reads them."""
@@ -88,16 +92,19 @@ class JsonMessage:
         """Raise WireFormatError when fields of a received message contradict each other."""
 
 
-def parse_object(data: bytes | str, what: str, *, is_request: bool = False) -> dict[str, Any]:
+def parse_object(
+    data: bytes | str, what: str, *, is_request: bool = False, broken_texts: bool = False
+) -> dict[str, Any]:
     """Parse the fields of one JSON object.
 
     Args:
         data: UTF-8 JSON.
         what: names the message in error texts.
         is_request: whether the JSON comes from a caller, and not from a server that this process calls.
+        broken_texts: whether texts of a request may have half of a surrogate pair, which their reader refuses.
 
     Raises:
-        WireFormatError: ``data`` is not one JSON object.
+        WireFormatError: ``data`` is not one JSON object, or a text of a request has half of a surrogate pair.
         LimitError: a request has more values than :data:`MOST_VALUES`.
 
     """
@@ -107,6 +114,10 @@ def parse_object(data: bytes | str, what: str, *, is_request: bool = False) -> d
         raise WireFormatError(f"{what}: {len(data)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed")
     try:
         value = json.loads(data)
+        if is_request and not broken_texts and _may_be_broken(data):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeError as error:
+        raise WireFormatError(f"{what}: not valid UTF-8; send one UTF-8 JSON object, of whole characters") from error
     except (ValueError, RecursionError) as error:
         raise WireFormatError(f"{what}: not valid JSON; send one UTF-8 JSON object") from error
     if not isinstance(value, dict):
@@ -162,6 +173,14 @@ def _most_values(data: bytes | str) -> int:
     if isinstance(data, str):
         return 1 + data.count(",") + data.count("[") + data.count("{")
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _may_be_broken(data: bytes | str) -> bool:
+    """Whether texts of a JSON text may have half of a surrogate pair."""
+    if not data.isascii():
+        return True
+    found = _SURROGATE_TEXT.search(data) if isinstance(data, str) else _SURROGATE_BYTES.search(data)
+    return found is not None
 
 
 def _json_type(value: object) -> str:

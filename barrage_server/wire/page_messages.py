@@ -318,7 +318,7 @@ def parse_page_message(text: str) -> PageMessage:
     ack = _USUAL_ACK.fullmatch(text)
     if ack is not None:
         return Ack(int(ack[1]), int(ack[2]))
-    fields = parse_object(text, "a message of a page", is_request=True)
+    fields = parse_object(text, "a message of a page", is_request=True, broken_texts=True)
     name = MESSAGES.read(fields.pop("type", None), str, "a message of a page: type")
     kind = _MESSAGES.get(name)
     if kind is None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.typed_json import REQUIRED, AtLeast
-from barrage_server.wire.json_message import MOST_VALUES, JsonMessage
+from barrage_server.wire.json_message import MOST_VALUES, JsonMessage, parse_object
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
@@ -157,3 +157,26 @@ def test_a_request_of_very_many_values_is_refused_unread(value: str) -> None:
 def test_a_long_text_is_one_value() -> None:
     text = "x" * (1 << 22)
     assert Sample.from_json(json.dumps({**GOOD, "text": text}).encode()).text == text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        rb'{"a":"\ud800"}',
+        rb'{"\uDFFF":1}',
+        rb'{"a":[["\uDe00\uD83d"]]}',
+        b'{"a":"\xed\xa0\x80"}',
+        '{"a":"\ud800"}',
+        r'{"a":"\ud800"}',
+        '{"a":"\ud800"}'.encode("utf-16", "surrogatepass"),
+    ],
+)
+def test_half_a_surrogate_pair_in_a_request_is_refused(data: bytes | str) -> None:
+    with pytest.raises(WireFormatError, match="a request: not valid UTF-8"):
+        parse_object(data, "a request", is_request=True)
+
+
+def test_whole_pairs_are_decoded_in_each_form() -> None:
+    for data in (rb'{"a":"\ud83d\ude00"}', '{"a":"\U0001f600"}', '{"a":"\U0001f600"}'.encode()):
+        assert parse_object(data, "a request", is_request=True) == {"a": "\U0001f600"}
+    assert parse_object(rb'{"a":"\\ud800"}', "a request", is_request=True) == {"a": r"\ud800"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from barrage_server.errors import DeadlineError
+from barrage_server.log import encodable
 from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
@@ -41,6 +42,9 @@ class Status:
     text: str = ""
 
     OK: ClassVar[Status]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", encodable(self.text))  # a call with another text would never end
 
     @classmethod
     def of(cls, name: str, text: str) -> Status:

@@ -22,6 +22,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from barrage_server.flight.sockets import peer_name
+from barrage_server.log import encodable
 from barrage_server.pem import load_identity
 from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.listening import cannot_listen
@@ -358,7 +359,7 @@ class Companion:
 
 def close_reason(text: str) -> str:
     """Cut a text to the length that fits into a websocket's close frame."""
-    return text.encode()[:_REASON_BYTES].decode(errors="ignore")
+    return encodable(text).encode()[:_REASON_BYTES].decode(errors="ignore")
 
 
 def _half_bytes(connection: ServerConnection) -> int:
