@@ -42,6 +42,8 @@ GRACE_SECONDS: float = 10.0
 
 _AGAIN_SECONDS: Final = 0.1
 """Seconds after which a signal is raised again whose exception has not arrived."""
+_BYTE_SECONDS: Final = 5.0
+"""Longest time, in seconds, until a busy machine lets the main thread take a signal."""
 
 # The base of all errors on arguments, in typer's copy of click. Its module depends on the version of typer.
 _UsageError: Final = typer.BadParameter.__base__
@@ -127,7 +129,7 @@ def _raise_again(reading: int) -> None:
     with _Signals.lock:
         if _Signals.comes_again and _Signals.received is not None:
             signal.pthread_kill(threading.main_thread().ident or 0, _Signals.received)  # wakes it, too
-            if select.select([reading], [], [], _AGAIN_SECONDS)[0]:
+            if select.select([reading], [], [], _BYTE_SECONDS)[0]:
                 os.read(reading, 1)
 
 
