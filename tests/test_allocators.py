@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+on_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+
 PROGRAM = """
 import resource
 import numpy as np
@@ -129,26 +131,26 @@ def cycles(**variables: str) -> tuple[str, int]:
     return pool, int(faults)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+@on_glibc
 def test_freed_memory_serves_the_next_arrays() -> None:
     assert cycles()[1] < 4_096
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+@on_glibc
 @pytest.mark.parametrize("keeps", [True, False])
 def test_messages_are_read_into_memory_that_earlier_ones_have_left(keeps: bool) -> None:
     """If it is kept: glibc returns it otherwise."""
     assert (int(run(MESSAGES.replace("{keeps}", str(keeps))).stdout) < 1_000) == keeps
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+@on_glibc
 def test_variables_of_the_environment_take_precedence() -> None:
     pool, faults = cycles(MALLOC_MMAP_THRESHOLD_="65536", ARROW_DEFAULT_MEMORY_POOL="system")
     assert pool == "system"
     assert faults > 30_000
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+@on_glibc
 @pytest.mark.parametrize("chosen", [True, False])
 def test_what_was_freed_between_used_blocks_is_returned(chosen: bool) -> None:
     """Unless the process decides for itself."""
@@ -157,7 +159,7 @@ def test_what_was_freed_between_used_blocks_is_returned(chosen: bool) -> None:
     assert (int(nbytes) > 64 << 20) == chosen
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has arenas")
+@on_glibc
 @pytest.mark.parametrize(("variables", "most"), [({}, 2), ({"MALLOC_ARENA_MAX": "1"}, 1)], ids=["chosen", "variable"])
 def test_threads_share_two_arenas(variables: dict[str, str], most: int) -> None:
     """Or as many as the environment says."""

@@ -87,7 +87,8 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
         while not server.wait(_POLL_SECONDS):
             if asked.is_set():
                 asked.clear()
-                reload(server)
+                with raising_again():  # a library may drop the exception while files are read
+                    reload(server)
 
 
 def _started(stack: ExitStack, settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Server:

@@ -35,7 +35,7 @@ from barrage_server.errors import BarrageError
 from barrage_server.pem import read_identity, read_pem
 from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, TokenFile, WebTokens
 from barrage_server.server.authentication import AnyToken
-from barrage_server.server.file_stamp import check_regular
+from barrage_server.server.file_stamp import check_regular, is_special
 from barrage_server.server.front import Front
 from barrage_server.server.roles import misfits
 from barrage_server.server.token_file import read_token
@@ -281,7 +281,7 @@ class ServeSettings(BaseSettings):
             UsageError: the file with one cannot be read, or has none.
         """
         found = self._named_tokens()
-        if self.token_file is not None and not (self.token_file.exists() and not self.token_file.is_file()):
+        if self.token_file is not None and not is_special(self.token_file):
             with usage():
                 found.append(read_token(self.token_file))
         return tuple(dict.fromkeys(found))

@@ -102,8 +102,13 @@ class DerivedTable(Table):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the operator's state, and of all parents, whose columns may be shared."""
-        return self._operator.nbytes + sum(parent.nbytes for parent in self.parents)
+        """Bytes of the operator's state, and of all that it is computed from, whose columns may be shared."""
+        return sum(table.own_bytes for table in self.lineage())
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of the operator's state."""
+        return self._operator.nbytes
 
     def bound(self, seconds: float) -> None:
         """Set :attr:`most_seconds` of this table and of those that it owns."""

@@ -140,6 +140,20 @@ class Table(Operable["Table"], Readable):
         """Bytes of storage for the columns, uncollected garbage included."""
 
     @property
+    def own_bytes(self) -> int:
+        """The part of :attr:`nbytes` that is not that of a parent."""
+        return self.nbytes
+
+    def lineage(self) -> list[Table]:
+        """This table and all that it is computed from, each once."""
+        found, waiting = dict.fromkeys([self]), [self]
+        while waiting:
+            fresh = [parent for parent in dict.fromkeys(waiting.pop().parents) if parent not in found]
+            found.update(dict.fromkeys(fresh))
+            waiting += fresh
+        return list(found)
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of storage of this table alone, without its parents."""
         return self.nbytes

@@ -80,13 +80,9 @@ def held_bytes(table: Table) -> int:
     """
     if not table.is_refreshing or table.traits.append_only:
         return 0
-    if _hides_rows(table):
+    if any(isinstance(one, DerivedTable) and one.hides_rows for one in table.lineage()):
         return table.size * _CELL_BYTES * len(table.schema)
     return table.nbytes
-
-
-def _hides_rows(table: Table) -> bool:
-    return (isinstance(table, DerivedTable) and table.hides_rows) or any(map(_hides_rows, table.parents))
 
 
 def _results(operation: UpdateByOperation, table: Table) -> int:

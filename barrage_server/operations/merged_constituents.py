@@ -134,9 +134,9 @@ class MergedConstituents(DerivedTable):
         self.height = max(self.height, height + 1)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the keys, and of the tables, which share their columns."""
-        return self.state_bytes + self.parents[0].nbytes
+    def own_bytes(self) -> int:
+        """Bytes of the keys."""
+        return self._index.nbytes
 
     @property
     def included(self) -> Sequence[Table]:

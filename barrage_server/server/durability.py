@@ -109,6 +109,7 @@ class Durability(CycleLog):
         self._closed = False
         self._is_shut = False  # the files are closed
         self._expects_checkpoint = False  # the thread that writes them runs, and its last attempt has not failed
+        self._room = 0  # bytes of the journal that no publisher waits for, when the tables were measured last
         self._is_awaited = False  # a publisher waits for the next checkpoint
         self._is_idle = False  # the syncing thread waits for a record
         self._pending: tuple[int, CycleRecord] | None = None  # the record whose cycle does not run yet
@@ -288,7 +289,7 @@ class Durability(CycleLog):
         publisher waits for the next one.
         """
         self._wait_for_sync(position)
-        if self.nbytes > _LEAST_JOURNAL_BYTES and not self._has_room():
+        if self.nbytes > self._room and not self._has_room():
             with self._changed:
                 self._is_awaited = True
                 self._changed.notify_all()
@@ -301,7 +302,8 @@ class Durability(CycleLog):
         """
         if self._closed or self._failure is not None or not self._expects_checkpoint:
             return True
-        return self.nbytes <= _MOST_JOURNAL * max(_LEAST_JOURNAL_BYTES, self._tables.nbytes)
+        self._room = _MOST_JOURNAL * max(_LEAST_JOURNAL_BYTES, self._tables.nbytes)
+        return self.nbytes <= self._room
 
     def _wait_for_sync(self, position: int) -> None:
         """Return when the record at ``position`` is as durable as ``fsync`` promises.
@@ -470,6 +472,7 @@ class Durability(CycleLog):
         write_lineage(self._root, self.lineage, self.identity, number)  # no checkpoint names the segment yet
         self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
         with self._changed:
+            self._room = 0
             self._saved_bytes = nbytes  # not before the checkpoint is complete: until then a start repeats these bytes
             self._expects_checkpoint = True
             self._changed.notify_all()

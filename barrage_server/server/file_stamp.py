@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from barrage_server.errors import InvalidRequestError
 
-__all__ = ["FileStamp", "check_regular", "file_stamp"]
+__all__ = ["FileStamp", "check_regular", "file_stamp", "is_special"]
 
 FileStamp: TypeAlias = tuple[int, int, int] | None
 """Time of the last change in nanoseconds, size in bytes, and inode; ``None`` for a file that cannot be found."""
@@ -22,6 +22,11 @@ def file_stamp(path: Path) -> FileStamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
+def is_special(path: Path) -> bool:
+    """Whether something other than a regular file is there, such as a pipe: it can be read once."""
+    return path.exists() and not path.is_file()
+
+
 def check_regular(path: Path) -> None:
     """Check that a file can be read again without waiting for a writer.
 
@@ -31,5 +36,5 @@ def check_regular(path: Path) -> None:
         InvalidRequestError: it is a pipe, a device or a folder, and no link to a regular file.
 
     """
-    if path.exists() and not path.is_file():
+    if is_special(path):
         raise InvalidRequestError(f"{str(path)!r} is no regular file, and is not read again.")

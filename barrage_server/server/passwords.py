@@ -42,6 +42,7 @@ _LEAST_HASH: Final = 4
 _OLD: Final = 16
 """The version of a hash that names none."""
 _VERSIONS: Final = (_OLD, 19)
+# The library reads hashes that Argon2 refuses: its own check of their form is to compute them.
 _NUMBER: Final = "(0|[1-9][0-9]{0,9})"
 _HASH: Final = re.compile(
     rf"\$argon2(?:id|i|d)(?:\$v={_NUMBER})?\$m={_NUMBER},t={_NUMBER},p={_NUMBER}\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)"

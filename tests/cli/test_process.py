@@ -417,7 +417,6 @@ def test_credentials_and_roles_are_read_again_on_sighup(program: Program, tmp_pa
     assert process.wait(SOON) == EXIT_SUCCESS
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_damaged_hash_and_pipes_change_nothing_on_sighup(program: Program, tmp_path: Path) -> None:
     config, token, credentials, pipe = (tmp_path / name for name in ("barrage.toml", "token", "users.toml", "pipe"))
     os.mkfifo(pipe)
@@ -435,11 +434,12 @@ def test_a_damaged_hash_and_pipes_change_nothing_on_sighup(program: Program, tmp
     config.write_text(settings)
     process = program("serve", "--port", 0, "--config", config)
     uri = uri_of(process)
-    assert process.stderr is not None
+    log = process.stderr
+    assert log is not None
 
     def ask(words: str) -> None:
         process.send_signal(signal.SIGHUP)
-        while words not in (line := process.stderr.readline()):  # type: ignore[union-attr]
+        while words not in (line := log.readline()):
             assert line, "the process ended"
             assert "replaced" not in line
 
@@ -460,11 +460,10 @@ def test_a_damaged_hash_and_pipes_change_nothing_on_sighup(program: Program, tmp
     link.symlink_to(token)
     config.write_text(settings.replace(str(token), str(link)))
     process.send_signal(signal.SIGHUP)
-    while "replaced" not in (line := process.stderr.readline()):
+    while "replaced" not in (line := log.readline()):
         assert line, "the process ended"
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_token_out_of_a_pipe_is_read_at_the_start(program: Program, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

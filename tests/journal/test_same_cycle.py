@@ -11,6 +11,7 @@ from itertools import permutations
 
 import pytest
 
+from barrage_server.engine import UpdateGraph
 from barrage_server.errors import BarrageError
 from barrage_server.wire.protocol import PublishMode
 from tests.journal.simulated import Machine, SimulatedFolder
@@ -19,6 +20,10 @@ from tests.journal.test_crashes import poison as poison
 from tests.waiting import until
 
 Action = Callable[[], object]
+
+
+def _wait_in(graph: UpdateGraph, count: int) -> bool:
+    return graph.waiting == count
 
 
 def together(site: Site, *actions: Action) -> None:
@@ -33,7 +38,7 @@ def together(site: Site, *actions: Action) -> None:
     with site.graph.between_cycles():
         for number, thread in enumerate(threads, start=1):
             thread.start()
-            until(lambda number=number: site.graph.waiting == number)  # type: ignore[misc]
+            until(partial(_wait_in, site.graph, number))
     for thread in threads:
         thread.join(30)
     assert site.graph.step <= step + 1

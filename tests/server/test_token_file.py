@@ -86,7 +86,6 @@ def test_a_byte_order_mark_is_no_part_of_the_token(path: Path) -> None:
     assert bs.TokenFile(path)(bs.Credentials("bearer", "", "first")).name == "token"
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_in_place_of_the_file_is_not_waited_for(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Waiting would block all other housekeeping. The file is read when it is back."""
     held = bs.TokenFile(path)

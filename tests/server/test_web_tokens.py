@@ -71,7 +71,6 @@ def signed(
     )
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_in_place_of_the_keys_is_not_waited_for(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     held = made(path)
     path.unlink()
