@@ -102,7 +102,10 @@ class DerivedTable(Table):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the operator's state, and of all that it is computed from, whose columns may be shared."""
+        """Bytes of the operator's state, and of all that it is computed from.
+
+        Its columns may be shared.
+        """
         return sum(table.own_bytes for table in self.lineage())
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.schemas import SchemaLike
@@ -27,6 +28,7 @@ class StaticTable(Table):
         views: the columns.
         nbytes: bytes of storage, including tables whose columns it shares.
         state_bytes: bytes of storage that only this table holds; ``None`` for ``nbytes``.
+        kept: tables whose storage it keeps, which is counted beside these, each once.
         key_columns: the columns whose values identify a row.
         traits: the promises to subscribers.
     """
@@ -43,13 +45,21 @@ class StaticTable(Table):
         *,
         nbytes: int = 0,
         state_bytes: int | None = None,
+        kept: Iterable[Table] = (),
         key_columns: Sequence[str] = (),
         traits: TableTraits | None = None,
     ) -> None:
         self._rows = rows
         self._views = tuple(views)
-        self._nbytes = nbytes
-        self._state_bytes = nbytes if state_bytes is None else state_bytes
+        # bytes by what they are of, so that tables that are kept in several ways count once
+        self._bytes: dict[object, tuple[int, int]] = {
+            object(): (nbytes, nbytes if state_bytes is None else state_bytes)
+        }
+        for table in kept:
+            if isinstance(table, StaticTable):
+                self._bytes |= table._bytes
+            else:
+                self._bytes[weakref.ref(table)] = table.nbytes, table.state_bytes
         super().__init__(graph, name, schema, key_columns=key_columns, traits=traits)
 
     @property
@@ -60,12 +70,12 @@ class StaticTable(Table):
     @property
     def nbytes(self) -> int:
         """Bytes of storage, including tables whose columns it shares; 0 of a snapshot."""
-        return self._nbytes
+        return sum(nbytes for nbytes, _ in self._bytes.values())
 
     @property
     def state_bytes(self) -> int:
         """Bytes of storage that only this table holds."""
-        return self._state_bytes
+        return sum(nbytes for _, nbytes in self._bytes.values())
 
     def current_rows(self) -> RowSet:
         """The rows."""

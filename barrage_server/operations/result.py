@@ -58,17 +58,15 @@ def make(
     versions = graph.versions(parents)
     outcome = operator.start(versions)
     _check_depth(outcome.views, operation)
-    nbytes = operator.nbytes + sum(parent.nbytes for parent in dict.fromkeys(parents))
     return StaticTable(
         graph,
         called,
         operator.schema,
         outcome.rows,
         outcome.views,
-        nbytes=nbytes,
-        state_bytes=operator.nbytes
-        + row_bytes(outcome.rows, versions)
-        + sum(parent.state_bytes for parent in dict.fromkeys(parents)),  # kept alive
+        nbytes=operator.nbytes,
+        state_bytes=operator.nbytes + row_bytes(outcome.rows, versions),
+        kept=parents,
         key_columns=key_columns,
         traits=traits,
     )

@@ -23,7 +23,10 @@ def file_stamp(path: Path) -> FileStamp:
 
 
 def is_special(path: Path) -> bool:
-    """Whether something other than a regular file is there, such as a pipe: it can be read once."""
+    """Whether something other than a regular file is there.
+
+    A pipe, for example, can be read only once.
+    """
     return path.exists() and not path.is_file()
 
 
