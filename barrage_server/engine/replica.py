@@ -5,7 +5,7 @@ A client keeps one for each subscription, and a ticking upload writes to one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from barrage_server.engine.types import normalise
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
 from barrage_server.engine.view import ColumnView
 from barrage_server.engine.window_arrays import WindowArrays
-from barrage_server.errors import WireFormatError
+from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
@@ -106,10 +106,10 @@ class ReplicaTable(StoredTable):
         Raises:
             WireFormatError: it does not fit the rows that the table has, or its arrays do not fit its rows.
             SchemaMismatchError: values are of another type than their column.
-            LimitError: the values of a column are too large for one array. Nothing is applied in any of these cases.
+            LimitError: one value is too large for an array. Nothing is applied in any of these cases.
         """
         self._check_lengths(update)
-        self.graph.stage(self, self._normalised(update))
+        self.graph.stage(self, *self._normalised_parts(update))
 
     def check_operations(self, operations: Sequence[ReplicaUpdate]) -> None:
         """Raise unless each update fits the rows that the updates before it leave."""
@@ -180,6 +180,21 @@ class ReplicaTable(StoredTable):
         """Bytes of the columns, and of the map from rows to cells."""
         return super().nbytes + self._cells.nbytes + (0 if self._arrays is None else self._arrays.nbytes)
 
+    def _normalised_parts(self, update: ReplicaUpdate) -> Iterator[ReplicaUpdate]:
+        """The update with one full array per column.
+
+        Values that are too large for that come in several updates, to be applied in order.
+        """
+        try:
+            normalised = self._normalised(update)
+        except LimitError:
+            if max(rows.size for rows in (update.added, *(rows for rows, _ in update.modified.values()))) < 2:
+                raise
+            for half in _halves(update):
+                yield from self._normalised_parts(half)
+        else:
+            yield normalised
+
     def _normalised(self, update: ReplicaUpdate) -> ReplicaUpdate:
         """The update with one full array of the column's type per column.
 
@@ -214,6 +229,34 @@ class ReplicaTable(StoredTable):
                 raise WireFormatError(
                     f"An update of '{self.name}' modifies {rows.size} rows with {len(values)} values."
                 )
+
+
+def _halves(update: ReplicaUpdate) -> tuple[ReplicaUpdate, ReplicaUpdate]:
+    """Two updates that make ``update`` when applied in order.
+
+    Each has half of the values.
+    """
+    added, middle = update.added, update.added.size // 2
+    first: dict[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = {}
+    second: dict[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = {}
+    for number, (rows, values) in update.modified.items():
+        half = rows.size // 2
+        first[number] = rows.slice(0, half), values.slice(0, half)
+        second[number] = rows.slice(half, rows.size), values.slice(half)
+    return (
+        ReplicaUpdate(
+            added.slice(0, middle),
+            update.removed,
+            update.shifted,
+            [values.slice(0, middle) for values in update.columns],
+            first,
+        ),
+        ReplicaUpdate(
+            added.slice(middle, added.size),
+            columns=[values.slice(min(middle, len(values))) for values in update.columns],
+            modified=second,
+        ),
+    )
 
 
 def _rows_after(rows: RowSet, update: ReplicaUpdate, name: str) -> RowSet:

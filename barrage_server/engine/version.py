@@ -14,7 +14,7 @@ from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.update import UpdateNode
 from barrage_server.engine.view import ColumnView
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.formula.inputs import SharedValues
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
@@ -104,6 +104,25 @@ class TableVersion:
             raise self._unknown(columns) from None
         return [view.read(plan) for view in wanted]
 
+    def read_parts(self, rows: RowSet, columns: Sequence[int] | None = None) -> Iterator[tuple[RowSet, list[pa.Array]]]:
+        """The values of ``rows``, in as many parts as their size requires.
+
+        Takes and raises what :meth:`read` does, but LimitError only for a row that is too large by itself.
+
+        Returns:
+            Pairs of some of the rows, and their values.
+        """
+        try:
+            arrays = self.read(rows, columns)
+        except LimitError:
+            half = rows.size // 2
+            if half == 0:
+                raise
+            yield from self.read_parts(rows.slice(0, half), columns)
+            yield from self.read_parts(rows.slice(half, rows.size), columns)
+        else:
+            yield rows, arrays
+
     def _unknown(self, columns: object) -> InvalidRequestError:
         return InvalidRequestError(f"Columns are numbers from 0 to {len(self._views) - 1}, not {shown(columns)}.")
 
@@ -115,19 +134,20 @@ class TableVersion:
         Args:
             columns: column numbers, in the order wanted; all when ``None``.
             rows: only these row keys.
-            rows_per_batch: how many rows a batch has, the last one excepted.
+            rows_per_batch: how many rows a batch has; the last one may have fewer, and so may those that would be too
+                large for one array.
 
         Raises:
             InvalidRequestError: ``rows_per_batch`` is not positive, ``rows`` is no row set, or there is no such column.
-            LimitError: the values of a column are too large for one array even in one batch.
+            LimitError: one value is too large for an array.
         """
         integer(rows_per_batch, "rows_per_batch", least=1)
         instance(rows, RowSet, "rows")
         chosen = self.row_set if rows is None else rows
         schema = self._schema_of(columns)
         for start in range(0, chosen.size, rows_per_batch):
-            part = chosen.slice(start, start + rows_per_batch)
-            yield batch_of(self.read(part, columns), part.size, schema)
+            for part, arrays in self.read_parts(chosen.slice(start, start + rows_per_batch), columns):
+                yield batch_of(arrays, part.size, schema)
 
     def to_table(self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None) -> pa.Table:
         """The content in key order, with one chunk per batch.

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from barrage_server.engine import TableVersion
-from barrage_server.errors import JournalError, LimitError
+from barrage_server.errors import JournalError
 from barrage_server.journal.checked_text import with_checksum, without_checksum
 from barrage_server.journal.columns_file import read_rows, unreadable, write_rows
 from barrage_server.journal.content import LedgerRecord, TableRecord
@@ -275,26 +275,13 @@ def _save(
             for part in version.pieces(rest, numbers):
                 if abandons():
                     raise InterruptedError("The checkpoint is abandoned.")
-                yield from _arrays(version, part)
+                for _, arrays in version.read_parts(part):
+                    yield arrays
 
         checksums, nbytes = write_rows(folder, stem, table.schema, parts())
         first = rest.first_key if table.spec.kind in _GROWING else 0
         pieces.append(Piece(checksums, stem, first, rest.size, nbytes))
     return TableState(table, version.step, rows, unsaved.next_key, tuple(pieces))
-
-
-def _arrays(version: TableVersion, rows: RowSet) -> Iterator[list[pa.Array]]:
-    """The values of rows, in as many parts as their size requires."""
-    try:
-        arrays = version.read(rows)
-    except LimitError:  # too large for one array
-        half = rows.size // 2
-        if half == 0:
-            raise
-        yield from _arrays(version, rows.slice(0, half))
-        yield from _arrays(version, rows.slice(half, rows.size))
-    else:
-        yield arrays
 
 
 def _names(state: Directory) -> list[str]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
-from barrage_server.errors import MessageTooLargeError
+from barrage_server.errors import LimitError, MessageTooLargeError
 from barrage_server.wire.arrow_message import encode_batch_header
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.layout import take_apart
@@ -287,21 +287,19 @@ class MessageWriter:
         self, message: OutgoingMessage, adds: list[tuple[int, int]], mods: list[tuple[int, int]], room: int
     ) -> Iterator[tuple[list[pa.Array], int, bool]]:
         """Yield the columns and the number of rows of each batch, and whether it adds."""
-        for start, stop in adds:
-            arrays = self._prepare(message.read_adds(start, stop))
-            for piece, length in self._pieces(arrays, stop - start, room):
-                yield piece, length, True
-            room = self._max_bytes
-        for start, stop in mods:
-            arrays = self._prepare(
-                [
-                    message.read_mods(column, start, min(stop, count)) if count > start else self._empty[column]
-                    for column, count in enumerate(message.mod_counts)
-                ]
-            )
-            for piece, length in self._pieces(arrays, stop - start, room):
-                yield piece, length, False
-            room = self._max_bytes
+
+        def read_mods(start: int, stop: int) -> list[pa.Array]:
+            return [
+                message.read_mods(column, start, min(stop, count)) if count > start else self._empty[column]
+                for column, count in enumerate(message.mod_counts)
+            ]
+
+        for read, cuts, is_add in ((message.read_adds, adds, True), (read_mods, mods, False)):
+            for start, stop in cuts:
+                for arrays, count in _read(read, start, stop):
+                    for piece, length in self._pieces(self._prepare(arrays), count, room):
+                        yield piece, length, is_add
+                room = self._max_bytes
 
     def _needs_preparing(self, data_type: pa.DataType) -> bool:
         options = self._options
@@ -347,6 +345,23 @@ class MessageWriter:
             pa.Array.from_buffers(data_type, 1, [None, bounds[len(array)]], null_count=0, children=[array])
             for data_type, array in zip(self._list_types, arrays, strict=True)
         ]
+
+
+def _read(read: RowsReader, start: int, stop: int) -> Iterator[tuple[Sequence[pa.Array], int]]:
+    """Yield the values of rows and their number.
+
+    Rows whose values are too large for one array come in halves.
+    """
+    try:
+        arrays = read(start, stop)
+    except LimitError:
+        middle = (start + stop) // 2
+        if middle == start:
+            raise
+        yield from _read(read, start, middle)
+        yield from _read(read, middle, stop)
+    else:
+        yield arrays, stop - start
 
 
 def _padded(arrays: Sequence[pa.Array], length: int) -> list[pa.Array]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.errors import MessageTooLargeError
+from barrage_server.errors import LimitError, MessageTooLargeError
 from barrage_server.rowset import RowSet
 from barrage_server.wire import batches
 from barrage_server.wire.arrow_message import BatchHeader
@@ -272,3 +272,28 @@ def test_everything_arrives(data: st.DataObject, listed: bool, batch_size: int, 
         for ours, theirs in zip((*adds, *mods), (*got.add_columns, *got.mod_columns), strict=True):
             whole = theirs.combine_chunks() if isinstance(theirs, pa.ChunkedArray) else theirs
             assert whole.equals(ours)
+
+
+def test_rows_that_are_too_large_for_one_array_are_read_in_halves() -> None:
+    column, most = pa.array([str(number) for number in range(11)]), 3
+
+    def limited(start: int, stop: int) -> pa.Array:
+        if stop - start > most:
+            raise LimitError("too large")
+        return column.slice(start, stop - start)
+
+    rows = RowSet.flat(len(column))
+    metadata = UpdateMetadata(added_rows=rows, modified_rows=(rows,))
+    message = OutgoingMessage(
+        metadata,
+        len(column),
+        lambda start, stop: [limited(start, stop)],
+        (len(column),),
+        lambda _, start, stop: limited(start, stop),
+    )
+    found = received(message, schema_of([column]), LISTED)
+    assert found.add_columns[0].to_pylist() == column.to_pylist()
+    assert found.mod_columns[0].to_pylist() == column.to_pylist()
+    most = 0
+    with pytest.raises(LimitError):
+        received(message, schema_of([column]), LISTED)
