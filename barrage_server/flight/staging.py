@@ -151,9 +151,15 @@ class CommitCalls(ABC):
         With ``epoch``, the last batch of that epoch. FencedError is raised when the epoch could not commit, with
         ``takeover`` as a new one.
         """
-        body = LastBatchRequest(publisher, table, epoch, takeover).to_json()
-        answer = self.act(LAST_BATCH_ACTION, body, f"ask for the last batch of table {table!r}")
-        return LastBatchResult.from_json(answer).last_batch
+        return self._ask(LastBatchRequest(publisher, table, epoch, takeover)).last_batch
+
+    def takes_gaps(self, publisher: str, table: str) -> bool:
+        """Whether ``table`` takes a batch without those before it, as blink tables do."""
+        return self._ask(LastBatchRequest(publisher, table)).takes_gaps
+
+    def _ask(self, request: LastBatchRequest) -> LastBatchResult:
+        doing = f"ask for the last batch of table {request.table!r}"
+        return LastBatchResult.from_json(self.act(LAST_BATCH_ACTION, request.to_json(), doing))
 
     def _abort(self, request: AbortRequest) -> int:
         return AbortResult.from_json(self.act(ABORT_ACTION, request.to_json(), "abort staged rows")).dropped

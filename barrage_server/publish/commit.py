@@ -28,6 +28,7 @@ from barrage_server.wire.commit_messages import (
     CommitRequest,
     CommitResult,
     LastBatchRequest,
+    LastBatchResult,
     StageRequest,
     is_single_write,
 )
@@ -114,18 +115,20 @@ class Committer:
                 self._committing.discard(publisher)
                 self._ended.notify_all()
 
-    def last_batch(self, request: LastBatchRequest, principal: str = "") -> int | None:
-        """The last committed batch; ``None`` if there is none.
+    def last_batch(self, request: LastBatchRequest, principal: str = "") -> LastBatchResult:
+        """The last committed batch.
 
         Raises:
             FencedError: the publisher of the request may not commit.
         """
         if request.epoch is None:
             self._ledger.check_owner(request.publisher, principal)
-            return self._ledger.last(request.publisher, request.table)
-        identity = Identity(request.publisher, request.epoch, principal)
-        self._ledger.check(identity, takeover=request.takeover)
-        return self._ledger.last_of(identity, request.table)
+            last = self._ledger.last(request.publisher, request.table)
+        else:
+            identity = Identity(request.publisher, request.epoch, principal)
+            self._ledger.check(identity, takeover=request.takeover)
+            last = self._ledger.last_of(identity, request.table)
+        return LastBatchResult(last, takes_gaps=self._blinks(request.table))
 
     def check_stage(self, request: StageRequest, principal: str = "") -> None:
         """Raise FencedError if the batch of ``request`` could never be committed."""
@@ -213,8 +216,10 @@ class Committer:
 
     def _needs_no_history(self, part: CommitPart) -> bool:
         """Whether earlier batches do not matter: for replacement and blink tables."""
-        blinks = part.kind is TableKind.BLINK or isinstance(self._store.find(part.table), BlinkTable)
-        return blinks or part.mode is PublishMode.REPLACE
+        return part.mode is PublishMode.REPLACE or part.kind is TableKind.BLINK or self._blinks(part.table)
+
+    def _blinks(self, table: str) -> bool:
+        return isinstance(self._store.find(table), BlinkTable)
 
 
 def _gather(

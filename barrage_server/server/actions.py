@@ -25,7 +25,6 @@ from barrage_server.wire.commit_messages import (
     KeepRequest,
     KeepResult,
     LastBatchRequest,
-    LastBatchResult,
 )
 from barrage_server.wire.json_message import MESSAGES, json_bytes, parse_object
 from barrage_server.wire.plan_messages import BIND_ACTION, FUNCTIONS_ACTION, OPERATE_ACTION, RELEASE_ACTION
@@ -99,7 +98,7 @@ def _check_staged(server_state: ServerState, principal: Principal, table: str | 
 def _last_batch(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = LastBatchRequest.from_json(body)
     server_state.access.check(principal, request.table, Right.PUBLISH)
-    return LastBatchResult(server_state.committer.last_batch(request, principal.owner)).to_json()
+    return server_state.committer.last_batch(request, principal.owner).to_json()
 
 
 def _create(server_state: ServerState, principal: Principal, body: bytes) -> bytes:

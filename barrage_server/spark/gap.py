@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from barrage_server.errors import LostBatchesError
@@ -14,7 +15,9 @@ __all__ = ["check_gap"]
 _log: Final = logging.getLogger("barrage_server.spark")
 
 
-def check_gap(settings: PublishSettings, publisher: str, batch: int, last: int | None) -> None:
+def check_gap(
+    settings: PublishSettings, publisher: str, batch: int, last: int | None, takes_gaps: Callable[[], bool]
+) -> None:
     """Raise, or log, when batches before ``batch`` are missing on the server.
 
     Nothing is missing when the batch replaces the whole table, or when rows live for one cycle only.
@@ -24,12 +27,15 @@ def check_gap(settings: PublishSettings, publisher: str, batch: int, last: int |
         publisher: the name under which the server remembers batches.
         batch: the number of the batch to publish now.
         last: the last batch that the server remembers; None without one.
+        takes_gaps: asks the server whether the table takes batches without those before, as an existing blink table.
 
     Raises:
         LostBatchesError: batches are missing, and ``on_gap`` is ``fail``.
     """
     expected = 0 if last is None else last + 1
     if batch <= expected or settings.mode is PublishMode.REPLACE or settings.kind is TableKind.BLINK:
+        return
+    if takes_gaps():
         return
     text = _text(settings, publisher, batch, last)
     if settings.on_gap is OnGap.FAIL:

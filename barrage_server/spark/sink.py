@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from barrage_server.arguments import shown
@@ -239,7 +240,8 @@ class BarrageSink:
                     batch.frame.write.format("noop").mode("overwrite").save()
                 return
             for part in missing:
-                check_gap(part.settings, batch.publisher, batch.number, lasts[part.table])
+                takes_gaps = partial(batch.connection.takes_gaps, batch.publisher, part.table)
+                check_gap(part.settings, batch.publisher, batch.number, lasts[part.table], takes_gaps)
             try:
                 self._ship(batch, missing, lasts)
             except (UnavailableError, DeadlineError) as error:

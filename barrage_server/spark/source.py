@@ -10,6 +10,7 @@ import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -224,11 +225,10 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
             raise
         except PublishError:
             settings = self.settings
-            last = self.connect(_COMMIT_SECONDS).last_batch(
-                publisher, settings.table, epoch, takeover=settings.takeover
-            )
+            connection = self.connect(_COMMIT_SECONDS)
+            last = connection.last_batch(publisher, settings.table, epoch, takeover=settings.takeover)
             try:
-                check_gap(settings, publisher, batch, last)
+                check_gap(settings, publisher, batch, last, partial(connection.takes_gaps, publisher, settings.table))
             except LostBatchesError:
                 self.drop(tasks)
                 raise

@@ -330,9 +330,15 @@ class LastBatchRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class LastBatchResult(JsonMessage):
-    """The last committed batch; None when there is none."""
+    """The last batch that a publisher has committed to a table.
+
+    Attributes:
+        last_batch: its number; None when there is none.
+        takes_gaps: whether a batch may be committed without those before it, as to a blink table.
+    """
 
     message_name: ClassVar[str] = "last batch result"
     refuses_others: ClassVar[bool] = False
 
     last_batch: int | None = None
+    takes_gaps: bool = False

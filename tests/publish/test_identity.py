@@ -68,12 +68,12 @@ def test_the_last_batch_is_that_of_the_epoch_that_asks(desk: Desk) -> None:
     for batch in range(3):
         desk.commit(batch, desk.stage(batch, row(batch), epoch="a"), epoch="a")
     last_batch = desk.committer.last_batch
-    assert last_batch(LastBatchRequest("query", "t")) == 2
-    assert last_batch(LastBatchRequest("query", "t", "a")) == 2
-    assert last_batch(LastBatchRequest("query", "t", "b", takeover=True)) is None
+    assert last_batch(LastBatchRequest("query", "t")).last_batch == 2
+    assert last_batch(LastBatchRequest("query", "t", "a")).last_batch == 2
+    assert last_batch(LastBatchRequest("query", "t", "b", takeover=True)).last_batch is None
     with pytest.raises(FencedError):
         last_batch(LastBatchRequest("query", "t", "b"))
-    assert last_batch(LastBatchRequest("other", "t", "b")) is None
+    assert last_batch(LastBatchRequest("other", "t", "b")).last_batch is None
 
 
 # Users.

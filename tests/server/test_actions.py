@@ -97,10 +97,22 @@ def test_dropping_ends_the_streams_that_follow(server: Server, client: fl.Flight
 def test_a_table_of_the_same_name_starts_with_an_empty_ledger(server: Server, client: fl.FlightClient) -> None:
     body = CommitRequest("query", "t", 0, schema=SCHEMA).to_json()
     assert act(client, "barrage.commit", body)["committed"]
-    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {"last_batch": 0}
+    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {
+        "last_batch": 0,
+        "takes_gaps": False,
+    }
     act(client, "barrage.drop", {"table": "t"})
-    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {}
+    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {"takes_gaps": False}
     assert act(client, "barrage.commit", body)["committed"]
+
+
+def test_a_blink_table_takes_batches_without_those_before(server: Server, client: fl.FlightClient) -> None:
+    server.blink_table("blink", SCHEMA)
+    asked = {"publisher": "query", "table": "blink"}
+    assert act(client, "barrage.last_batch", asked) == {"takes_gaps": True}
+    body = CommitRequest("query", "blink", 7, schema=SCHEMA).to_json()
+    assert act(client, "barrage.commit", body)["committed"]
+    assert act(client, "barrage.last_batch", asked) == {"last_batch": 7, "takes_gaps": True}
 
 
 def test_a_new_epoch_of_a_used_name_is_refused_unless_told(client: fl.FlightClient) -> None:
@@ -109,11 +121,14 @@ def test_a_new_epoch_of_a_used_name_is_refused_unless_told(client: fl.FlightClie
     second = {**first, "epoch": "b"}
     assert type(refused(client, "barrage.last_batch", second)) is FencedError
     assert type(refused(client, "barrage.commit", {**second, "batch": 0, "tokens": []})) is FencedError
-    assert act(client, "barrage.last_batch", {**second, "takeover": True}) == {}
+    assert act(client, "barrage.last_batch", {**second, "takeover": True}) == {"takes_gaps": False}
     taking = {**second, "batch": 0, "tokens": [], "schema": schema_to_base64(SCHEMA), "takeover": True}
     assert act(client, "barrage.commit", taking)["committed"]
     assert type(refused(client, "barrage.commit", {**first, "batch": 1, "tokens": []})) is FencedError
-    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {"last_batch": 0}
+    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {
+        "last_batch": 0,
+        "takes_gaps": False,
+    }
 
 
 def test_what_is_staged_is_kept_by_token_and_by_batch(server: Server, client: fl.FlightClient) -> None:

@@ -71,6 +71,11 @@ def _writer(route: str, frame: DataFrame, uri: str, **options: object) -> DataSt
 # What a gap is.
 
 
+def _takes_none() -> bool:
+    """The answer of a server whose table does not blink."""
+    return False
+
+
 def _settings(**given: object) -> PublishSettings:
     return PublishSettings("grpc://here:1", "t", **given)  # type: ignore[arg-type]
 
@@ -85,21 +90,22 @@ def test_batches_that_the_server_does_not_know_are_named(
     with pytest.raises(
         bs.LostBatchesError, match=rf"Table 't' at grpc://here:1 lacks {missing} .*new checkpointLocation"
     ):
-        check_gap(_settings(mode=PublishMode.APPEND), "p", batch, last)
-    check_gap(_settings(mode=PublishMode.APPEND, on_gap=OnGap.WARN), "p", batch, last)
+        check_gap(_settings(mode=PublishMode.APPEND), "p", batch, last, _takes_none)
+    check_gap(_settings(mode=PublishMode.APPEND, on_gap=OnGap.WARN), "p", batch, last, _takes_none)
     assert f"lacks {missing} " in caplog.text
 
 
 @pytest.mark.parametrize(("batch", "last"), [(0, None), (4, 3), (0, 0), (3, 3), (2, 3)])
 def test_a_batch_that_follows_or_comes_again_leaves_no_gap(batch: int, last: int | None) -> None:
     """The check for lost batches raises no error."""
-    check_gap(_settings(mode=PublishMode.APPEND), "p", batch, last)
+    check_gap(_settings(mode=PublishMode.APPEND), "p", batch, last, _takes_none)
 
 
 def test_a_table_that_is_replaced_or_blinks_has_no_gap() -> None:
     """The check for lost batches raises no error, although batches 0 to 4 are unknown."""
-    check_gap(_settings(mode=PublishMode.REPLACE), "p", 5, None)
-    check_gap(_settings(mode=PublishMode.APPEND, kind=TableKind.BLINK), "p", 5, None)
+    check_gap(_settings(mode=PublishMode.REPLACE), "p", 5, None, _takes_none)
+    check_gap(_settings(mode=PublishMode.APPEND, kind=TableKind.BLINK), "p", 5, None, _takes_none)
+    check_gap(_settings(mode=PublishMode.APPEND), "p", 5, None, lambda: True)
 
 
 # A query on a server that was restarted.
@@ -123,6 +129,21 @@ def test_a_query_on_a_server_that_lost_its_table_fails_and_warns_when_told_so(
     feed.add({"v": [3]})
     drain(_writer(route, feed.stream(), restarting.uri))  # nothing is missing any more that is not known
     assert restarting.rows("v") == [{"v": 2}, {"v": 3}]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_query_goes_on_into_a_blink_table_that_was_made_anew(
+    feed: Feed, drain: Drain, restarting: Restarting, route: str
+) -> None:
+    """The table is made by the program of the server, and the query says nothing of its kind."""
+    restarting.server.blink_table("t", {"v": "int64"})
+    feed.add({"v": [1]})
+    drain(_writer(route, feed.stream(), restarting.uri))
+    restarting.restart()
+    restarting.server.blink_table("t", {"v": "int64"})
+    feed.add({"v": [2]})
+    drain(_writer(route, feed.stream(), restarting.uri))
+    assert restarting.rows("v") == [{"v": 2}]
 
 
 def test_a_new_checkpoint_replays_everything(feed: Feed, drain: Drain, restarting: Restarting, tmp_path: Path) -> None:
