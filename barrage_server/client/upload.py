@@ -112,7 +112,7 @@ class Uploader:
         self._calls = _ChannelCalls(channel)
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._name = single_write_publisher(f"client-{uuid.uuid4()}")
+        self._identity = uuid.uuid4()
         self._names = 0
         self._free: list[tuple[str, int]] = []
 
@@ -204,7 +204,7 @@ class Uploader:
                 publisher, batch = self._free.pop()
             else:
                 self._names += 1
-                publisher, batch = f"{self._name}-{self._names}", -1
+                publisher, batch = single_write_publisher(self._identity, self._names), -1
         return publisher, batch + 1
 
     def _stage(

@@ -162,7 +162,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySp
                 'option out, or write with mode("append").'
             )
         # Made once on the driver, and pickled, so that all tasks and the commit agree on it.
-        self.publisher = self.settings.publisher or single_write_publisher(str(uuid.uuid4()))
+        self.publisher = self.settings.publisher or single_write_publisher(uuid.uuid4())
         self.batch = int(options.get("batch", 0))
         self.receipt: str | None = options.get("receipt")
         self.expected_last = int(options["expectedlast"]) if "expectedlast" in options else None
@@ -213,7 +213,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
             self._commit_next(tasks, tasks[0].publisher, tasks[0].epoch, batchId)
         elif self.settings.mode is PublishMode.REPLACE:
             # No task has run, so the query is unknown; replacing all rows by none is safe to repeat.
-            self.commit_tasks((), single_write_publisher(str(uuid.uuid4())), batchId)
+            self.commit_tasks((), single_write_publisher(uuid.uuid4()), batchId)
 
     def _commit_next(self, tasks: Sequence[StagedTask], publisher: str, epoch: str | None, batch: int) -> None:
         """Commit the next batch. The server is asked for the last one if it refuses."""

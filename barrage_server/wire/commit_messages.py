@@ -5,9 +5,11 @@ They are JSON objects, as those of :mod:`~barrage_server.wire.protocol`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -33,17 +35,18 @@ __all__ = [
     "single_write_publisher",
 ]
 
-_SINGLE_WRITE: Final = "write-"
+_SINGLE_WRITE: Final = re.compile(r"write-(client-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)?")
 
 
-def single_write_publisher(identity: str) -> str:
+def single_write_publisher(identity: UUID, number: int | None = None) -> str:
     """Return the publisher's name of a single write, or of a connection.
 
     Args:
         identity: distinguishes it from all others.
+        number: distinguishes names of one connection.
 
     """
-    return _SINGLE_WRITE + identity
+    return f"write-{identity}" if number is None else f"write-{identity}-{number}"
 
 
 def is_single_write(publisher: str) -> bool:
@@ -52,7 +55,7 @@ def is_single_write(publisher: str) -> bool:
     No later process uses such a name. The server remembers it only while a commit may be repeated, and allows gaps
     between its batches.
     """
-    return publisher.startswith(_SINGLE_WRITE)
+    return _SINGLE_WRITE.fullmatch(publisher) is not None
 
 
 _MOST_TABLES: Final = 1_000

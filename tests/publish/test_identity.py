@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_a_gap_that_is_allowed_is_in_the_log(desk: Desk, caplog: pytest.LogCaptu
 def test_batches_that_need_none_before_them_have_no_gap(desk: Desk) -> None:
     """A batch that is the whole table, rows that live for one cycle, and single writes."""
     desk.commit(5, schema=SCHEMA, mode=PublishMode.REPLACE, allow_gap=False)
-    single = single_write_publisher("x")
+    single = single_write_publisher(UUID(int=1))
     for batch in (3, 7):
         assert desk.commit(batch, publisher=single, schema=SCHEMA, allow_gap=False).committed
     desk.catalog.drop("t")

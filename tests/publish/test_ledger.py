@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from barrage_server.engine import Table, UpdateGraph
 from barrage_server.errors import FencedError, LimitError
 from barrage_server.publish import Identity, Ledger, LedgerEntry
 from barrage_server.server.catalog import Catalog
-from barrage_server.wire.commit_messages import single_write_publisher
+from barrage_server.wire.commit_messages import is_single_write, single_write_publisher
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 
@@ -29,6 +30,10 @@ def entry(
     publisher: str, table: str, batch: int, when: float = 0.0, *, epoch: str | None = None, principal: str = ""
 ) -> LedgerEntry:
     return LedgerEntry(publisher, epoch, table, batch, when, principal)
+
+
+def single_write(number: int) -> str:
+    return single_write_publisher(UUID(int=number))
 
 
 def test_nothing_is_committed_at_first() -> None:
@@ -181,11 +186,27 @@ def test_publishers_are_forgotten_by_age_and_not_by_number() -> None:
     assert ledger.entries() == {}
 
 
+@pytest.mark.parametrize(
+    "name", ["write-orders", "write-", f"write-{UUID(int=1)}x", f"write-{UUID(int=1)}-x", f"Write-{UUID(int=1)}"]
+)
+def test_a_name_that_a_user_chooses_is_not_that_of_a_single_write(name: str) -> None:
+    ledger = Ledger()
+    admit(ledger, name, 0)
+    ledger.expire(2 * DAY)
+    assert ledger.last(name, "t") == 0
+
+
+def test_names_of_single_writes_are_known_as_such() -> None:
+    identity = UUID(int=1 << 100)
+    names = single_write_publisher(identity), single_write_publisher(identity, 12), f"write-client-{identity}-3"
+    assert all(is_single_write(name) for name in names)
+
+
 def test_single_writes_take_no_room_from_streams_and_are_forgotten_after_an_hour() -> None:
     ledger = Ledger(capacity=2, single_capacity=1000)
     admit(ledger, "query", 0)
     for number in range(1000):
-        admit(ledger, single_write_publisher(str(number)), number / 1000)
+        admit(ledger, single_write(number), number / 1000)
     admit(ledger, "other", 1)
     ledger.expire(3600.5)
     assert len(ledger.entries()) == 2 + 499
@@ -195,7 +216,7 @@ def test_single_writes_take_no_room_from_streams_and_are_forgotten_after_an_hour
 
 def test_a_single_write_that_may_still_repeat_its_commit_is_never_evicted() -> None:
     ledger = Ledger(single_capacity=2)
-    first, second, third = map(single_write_publisher, "abc")
+    first, second, third = map(single_write, range(3))
     admit(ledger, first, 0)
     admit(ledger, second, 600)
     with pytest.raises(LimitError):
@@ -207,7 +228,7 @@ def test_a_single_write_that_may_still_repeat_its_commit_is_never_evicted() -> N
 
 def test_a_commit_at_a_clock_that_is_set_back_keeps_no_others() -> None:
     ledger = Ledger(capacity=2, single_capacity=2)
-    for names, seconds in (("a", "b", "c"), 30 * DAY), (tuple(map(single_write_publisher, "abc")), 3600):
+    for names, seconds in (("a", "b", "c"), 30 * DAY), (tuple(map(single_write, range(3))), 3600):
         first, second, third = names
         admit(ledger, first, 3650 * DAY)
         admit(ledger, second, 0)
@@ -345,10 +366,10 @@ def test_one_user_does_not_fill_the_ledger_for_all() -> None:
     with pytest.raises(LimitError, match="of one caller"):
         ledger.admit(Identity("h", None, "two"), ["t", "u"], DAY)
     for number in range(2):
-        commit(single_write_publisher(str(number)), "one", DAY + number)
+        commit(single_write(number), "one", DAY + number)
     with pytest.raises(LimitError, match="of one caller"):
-        commit(single_write_publisher("3"), "one", DAY + 2)
-    commit(single_write_publisher("4"), "one", DAY + 2000)
+        commit(single_write(3), "one", DAY + 2)
+    commit(single_write(4), "one", DAY + 2000)
     ledger.forget_table("t")
     commit("x", "one", DAY)
     commit("y", "one", DAY)
