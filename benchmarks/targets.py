@@ -51,6 +51,7 @@ _VIEWPORTS: Final = tuple(
     for percentile, bound in (("p50", 0.4), ("p99", 3.0))
 )
 
+_ENTERING: Final = "keyed, half of the changed rows enter or leave"
 _FIRST: Final = "page, navigation to first rows, 100,000,000 rows"
 _JUMP: Final = "page, jump to a random row, 100,000,000 rows"
 _PAINTED: Final = "page, published to painted, 50 ms interval"
@@ -109,7 +110,7 @@ TARGETS: Final = (
             f"{rows}, {readers}, processor time, of that for the whole table",
             at_most=1.3,
         )
-        for rows in ("append, half of the rows", "keyed, half of the rows")
+        for rows in ("append, half of the rows", "keyed, half of the rows", _ENTERING)
         for readers in ("1 reader", "10 readers")
     ),
     Target("snapshot", "first snapshot", "received raw", at_least=4, beside=DEEPHAVEN),

@@ -149,6 +149,7 @@ def _restore(server_state: ServerState, durability: Durability) -> None:
     try:
         server_state.catalog.restore(recovered.tables.values())
         server_state.ledger.restore((recovered.tables[one.table], one.entry) for one in recovered.ledger.values())
+        server_state.ledger.expire(server_state.wall_clock())
     except MALFORMED as error:
         raise JournalError(
             f"Tables or committed batches of the data directory cannot be served: {type(error).__name__}: {error}"

@@ -172,7 +172,7 @@ class ServerStatistics:
         sessions: number of sessions of Deephaven clients.
         exports: number of tables that these sessions hold by number, and of results kept for other clients.
         commits: entries of the ledger: (publisher, table, last batch).
-        streams: one entry per open stream of any kind, subscriptions included.
+        streams: one entry per open subscription, upload, download and page.
         retained_bytes: approximate bytes of the updates that are retained for returning subscribers.
         results: one entry per table computed for clients, in descending order of processor time.
         followed: one entry per table that follows a table of another server, by name.

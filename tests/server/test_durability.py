@@ -547,3 +547,16 @@ def test_rows_behind_an_overwriting_in_one_cycle_are_refused(folder: Path) -> No
         append.join(30)
         assert [str(error) for error in errors] == ["Table 't' was overwritten by another one. Publish again."]
         assert client.snapshot("t")["key"].to_pylist() == [2]
+
+
+def test_a_publisher_that_was_forgotten_meanwhile_does_not_come_back(folder: Path) -> None:
+    with bs.Server(port=0, data_dir=folder) as server, bs.connect(server.uri) as client:
+        client.publish("t", rows(1), publisher="p", batch=0)
+    with bs.Server(port=0, data_dir=folder) as server, bs.connect(server.uri) as client:
+        assert client.last_batch("t", "p") == 0
+    with (
+        bs.Server(port=0, data_dir=folder, limits=bs.Limits(ledger_seconds=1e-6)) as server,
+        bs.connect(server.uri) as client,
+    ):
+        assert client.last_batch("t", "p") is None
+        assert not server.statistics().commits
