@@ -43,7 +43,7 @@ from barrage_server.wire.protocol import (
 )
 from barrage_server.wire.table_spec import TableSpec
 
-__all__ = ["check_empty", "list_actions", "run_action"]
+__all__ = ["CHANGING_ACTIONS", "check_empty", "list_actions", "run_action"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -158,6 +158,10 @@ _ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], b
     BIND_ACTION: ("Serve the result of a plan under a name.", plan_actions.bind),
     FUNCTIONS_ACTION: ("The registered functions that formulas may name.", _functions),
 }
+
+
+CHANGING_ACTIONS: Final = frozenset({COMMIT_ACTION, CREATE_ACTION, DROP_ACTION, BIND_ACTION})
+"""Actions that may wait for a cycle or for the disk."""
 
 
 def check_empty(body: bytes, what: str) -> None:

@@ -59,8 +59,10 @@ _RETRY_SECONDS: Final = 60.0
 """Seconds before the next attempt after a checkpoint could not be written."""
 _MOST_JOURNAL: Final = 2
 """Bytes of the journal, as a multiple of the tables' bytes, beyond which publishers wait for a checkpoint."""
-_ROOM_SECONDS: Final = 60.0
-"""Longest wait of a publisher for a checkpoint."""
+_MEASURED_BYTES: Final = 16 << 20
+"""Bytes of the journal after which the tables are measured again: they may have shrunk, or were dropped."""
+_ROOM_SECONDS: Final = 20.0
+"""Longest wait of a publisher for a checkpoint. Clients wait 30 s for an answer, unless they are told otherwise."""
 _NO_CHECKPOINT: Final = "no checkpoint could be written; the journal grows: %s"
 
 Entries = Callable[[], Sequence[tuple[Table, Mapping[str, Any]]]]
@@ -111,6 +113,7 @@ class Durability(CycleLog):
         self._expects_checkpoint = False  # the thread that writes them runs, and its last attempt has not failed
         self._room = 0  # bytes of the journal that no publisher waits for, when the tables were measured last
         self._is_awaited = False  # a publisher waits for the next checkpoint
+        self._lets_all_go = False  # publishers wait no more
         self._is_idle = False  # the syncing thread waits for a record
         self._pending: tuple[int, CycleRecord] | None = None  # the record whose cycle does not run yet
         works: list[Callable[[], None]] = [self._checkpoint_on]
@@ -285,8 +288,8 @@ class Durability(CycleLog):
     def wait(self, position: int) -> None:
         """Return when the record at ``position`` is as durable as ``fsync`` promises.
 
-        The journal then has no more than twice the bytes of the tables, unless checkpoints fail or take a minute: a
-        publisher waits for the next one.
+        The journal then has no more than twice the bytes of the tables, unless checkpoints fail or take long: a
+        publisher waits 20 seconds for the next one.
         """
         self._wait_for_sync(position)
         if self.nbytes > self._room and not self._has_room():
@@ -300,10 +303,17 @@ class Durability(CycleLog):
 
         They may when the journal is short, or when no checkpoint is to be expected.
         """
-        if self._closed or self._failure is not None or not self._expects_checkpoint:
+        if self._closed or self._lets_all_go or self._failure is not None or not self._expects_checkpoint:
             return True
-        self._room = _MOST_JOURNAL * max(_LEAST_JOURNAL_BYTES, self._tables.nbytes)
-        return self.nbytes <= self._room
+        nbytes, most = self.nbytes, _MOST_JOURNAL * max(_LEAST_JOURNAL_BYTES, self._tables.nbytes)
+        self._room = min(most, nbytes + _MEASURED_BYTES)
+        return nbytes <= most
+
+    def let_publishers_go(self) -> None:
+        """Let publishers wait for no further checkpoint: the server is about to close."""
+        with self._changed:
+            self._lets_all_go = True
+            self._changed.notify_all()
 
     def _wait_for_sync(self, position: int) -> None:
         """Return when the record at ``position`` is as durable as ``fsync`` promises.
@@ -426,14 +436,16 @@ class Durability(CycleLog):
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._is_awaited, _TURN_SECONDS)
-                self._is_awaited = False
+                is_awaited, self._is_awaited = self._is_awaited, False
                 if self._closed or self._failure is not None:
                     return
             if self._lock is not None and not self._lock.is_in_place:
                 reason = "its file 'lock' was moved or removed, so that another server may use it"
                 self._fail(OSError(errno.ENOENT, reason))
                 return
-            if not self.is_due or time.monotonic() < not_before:
+            # Publishers may wait for one that is not due: the last one was of larger tables.
+            is_wanted = self.is_due or (is_awaited and not self._has_room())
+            if not is_wanted or time.monotonic() < not_before:
                 continue
             try:
                 self.save()

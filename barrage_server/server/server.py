@@ -408,12 +408,14 @@ class Server(TableMethods):
                 server_state.streams.wait_empty(grace / 2)
             if not self._ends_with_process:  # otherwise a daemon thread that feeds tables would print a traceback
                 self.graph.close("its server is closed")
+            durability = server_state.durability
+            if durability is not None:
+                durability.let_publishers_go()
             self._endpoints.close(grace)
             server_state.pages.close()
             server_state.dispatcher.close()
             server_state.checks.shutdown()
             server_state.leases.close()
-            durability = server_state.durability
             if durability is not None:
                 durability.close()
             if self._http is not None:

@@ -31,7 +31,8 @@ def commit(server: bs.Server, batch: int) -> Any:
     token = server_state.staging.open(StageRequest("query", "t", batch, attempt="a"), SCHEMA, server_state.clock())
     server_state.staging.add(token, pa.record_batch(rows(batch), SCHEMA), server_state.clock())
     server_state.staging.seal(token, 1, server_state.clock())
-    return server_state.committer.commit(CommitRequest("query", "t", batch, tokens=(token,), schema=SCHEMA))
+    request = CommitRequest("query", "t", batch, tokens=(token,), schema=SCHEMA)
+    return server_state.committer.commit(request, now=server_state.wall_clock())
 
 
 def durability_of(server: bs.Server) -> Durability:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.flight as fl
 import pytest
-from barrage_proto import console_pb2
+from barrage_proto import console_pb2, table_pb2
 from barrage_proto import deephaven_pb2 as proto
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -599,6 +599,14 @@ def test_hidden_rows_do_not_count_for_the_size_of_a_call(hidden: int) -> None:
         add = proto.AddTableRequest(input_table=mine, table_to_add=ticket("quotes"))
         sessions.call(f"{PACKAGE}.InputTableService/AddTableToInputTable", add, session)
         assert sessions.call(DESCRIBE, mine, session, proto.ExportedTableCreationResponse).size == 2
+        first = proto.Ticket(ticket=export_ticket(2))
+        head = table_pb2.HeadOrTailRequest(
+            result_id=first, source_id=proto.TableReference(ticket=ticket("quotes")), num_rows=1
+        )
+        sessions.call(f"{PACKAGE}.TableService/Head", head, session, proto.ExportedTableCreationResponse)
+        one = proto.AddTableRequest(input_table=mine, table_to_add=first)
+        sessions.call(f"{PACKAGE}.InputTableService/AddTableToInputTable", one, session)
+        assert sessions.call(DESCRIBE, mine, session, proto.ExportedTableCreationResponse).size == 3
         table.append(pa.table(other | {"region": ["EU"] * hidden}, SCHEMA))
         if hidden:
             told = sessions.refusal(f"{PACKAGE}.InputTableService/AddTableToInputTable", add, session)

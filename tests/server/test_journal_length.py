@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,95 @@ def test_publishers_wait_for_no_checkpoint_that_cannot_be_written(
         assert len(lengths) == 200
     assert lengths[-1] > 1_000_000
     assert "no checkpoint could be written" in caplog.text
+
+
+def test_a_checkpoint_that_publishers_wait_for_is_written_though_the_last_one_was_larger(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal may have twice the bytes of the tables, and a checkpoint is due at the bytes of the last one."""
+    least = 50_000
+    monkeypatch.setattr(durability, "_LEAST_JOURNAL_BYTES", least)
+    monkeypatch.setattr(durability, "_ROOM_SECONDS", 3600.0)
+    lengths, room = list[int](), list[int]()
+    with bs.Server(data_dir=folder) as server:
+        large = server.append_table("large", {"b": "binary"})
+        large.append({"b": [os.urandom(1000)] * 1000})
+        durability_of(server).save()
+        server.drop("large")
+        thread = flood(server, server.keyed_table("t", {"k": "int64", "b": "binary"}, key="k"), lengths, room)
+        thread.join(60)
+        assert len(lengths) == 200
+    assert max(lengths) <= 2 * max(least, *room)
+
+
+def test_tables_that_shrink_leave_the_journal_less_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    least, step = 50_000, 10_000
+    monkeypatch.setattr(durability, "_LEAST_JOURNAL_BYTES", least)
+    monkeypatch.setattr(durability, "_MEASURED_BYTES", step)
+    lengths, room = list[int](), list[int]()
+    with bs.Server(data_dir=folder) as server:
+        large = server.append_table("large", {"b": "binary"})
+        large.append({"b": [os.urandom(1000)] * 1000})
+        durability_of(server).save()
+        large.append({"b": [b"more"]})  # the tables are measured
+        server.drop("large")
+        thread = flood(server, server.keyed_table("t", {"k": "int64", "b": "binary"}, key="k"), lengths, room)
+        thread.join(60)
+        assert len(lengths) == 200
+    assert max(lengths) <= 2 * max(least, *room) + step
+
+
+@pytest.fixture
+def held_checkpoints(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Checkpoints of 50,000 bytes of journal, which begin and do not end until the event is set."""
+    gate, save = threading.Event(), save_checkpoint
+
+    def saved(*given: Any) -> Any:
+        assert gate.wait(60)
+        return save(*given)
+
+    monkeypatch.setattr(durability, "_LEAST_JOURNAL_BYTES", 50_000)
+    monkeypatch.setattr(durability, "_ROOM_SECONDS", 3600.0)
+    monkeypatch.setattr(durability, "save_checkpoint", saved)
+    yield gate
+    gate.set()
+
+
+@pytest.mark.parametrize("front", ["pyarrow", "grpc"])
+def test_publishers_that_wait_for_a_checkpoint_keep_no_reader_waiting(
+    folder: Path, front: str, held_checkpoints: threading.Event
+) -> None:
+    def publish(number: int) -> None:
+        with bs.connect(server.uri, timeout=60) as client:
+            client.publish("t", {"k": [number], "b": [b"few"]})
+
+    with bs.Server(port=0, data_dir=folder, front=front) as server, bs.connect(server.uri) as client:
+        table = server.keyed_table("t", {"k": "int64", "b": "binary"}, key="k")
+        threads = [threading.Thread(target=table.upsert, args=({"k": [0], "b": [bytes(200_000)]},), daemon=True)]
+        threads += [threading.Thread(target=publish, args=(number,), daemon=True) for number in range(1, 41)]
+        threads[0].start()
+        until(lambda: durability_of(server).nbytes > 100_000)
+        for thread in threads[1:]:
+            thread.start()
+        until(lambda: table.size > 32)  # as many as there are threads for calls that may wait
+        assert "t" in [found.name for found in client.tables()]
+        assert client.snapshot("t").num_rows > 32
+        held_checkpoints.set()
+        for thread in threads:
+            thread.join(60)
+        assert table.size == 41
+
+
+def test_a_server_that_closes_lets_waiting_publishers_go(
+    folder: Path, held_checkpoints: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    with bs.Server(port=0, data_dir=folder) as server, bs.connect(server.uri, timeout=60) as client:
+        server.keyed_table("t", {"k": "int64", "b": "binary"}, key="k")
+        thread = threading.Thread(target=client.publish, args=("t", {"k": [0], "b": [bytes(200_000)]}), daemon=True)
+        thread.start()
+        until(lambda: durability_of(server).nbytes > 100_000)
+        closing = threading.Timer(1.0, held_checkpoints.set)  # the thread that writes the checkpoint ends last
+        closing.start()
+        server.close()
+        thread.join(60)
+    assert "does not end" not in caplog.text

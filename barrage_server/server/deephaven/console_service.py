@@ -174,7 +174,7 @@ class ConsoleService:
         state, name = self._state, request.variable_name
         state.server_state.access.check(session.principal, name, Right.CREATE)
         table = await state.resolve(session, request.table_id.ticket, Right.READ)
-        await state.workers.run(state.names.bind, session.principal, name, table)  # it may wait for a cycle to end
+        await state.writers.run(state.names.bind, session.principal, name, table)
         # a name bound by a caller without every right replaces no variable of the scripts
         if state.console is not None and state.server_state.access.allows_everything(session.principal):
             await state.workers.run(state.console.bound, name)

@@ -167,6 +167,7 @@ class DeephavenEndpoint:
         if self._plain is not None:
             self._plain.close()
         self._state.workers.shutdown()
+        self._state.writers.shutdown()
         self._state.heavy.shutdown()
         self._state.plans.shutdown()
         self._resolver.shutdown(wait=False)

@@ -24,7 +24,7 @@ from barrage_server.errors import (
 )
 from barrage_server.log import note
 from barrage_server.server.access import Right
-from barrage_server.server.actions import check_empty, list_actions, run_action
+from barrage_server.server.actions import CHANGING_ACTIONS, check_empty, list_actions, run_action
 from barrage_server.server.auth import from_payload, parse_authorization
 from barrage_server.server.authentication import Credentials
 from barrage_server.server.deephaven.call import Call
@@ -229,7 +229,8 @@ class FlightService:
                 partial(run_action, server_state, principal, action.type, action.body)
             )
         else:
-            body = await self._state.workers.run(run_action, server_state, principal, action.type, action.body)
+            threads = self._state.writers if action.type in CHANGING_ACTIONS else self._state.workers
+            body = await threads.run(run_action, server_state, principal, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
 
     async def _list_actions(self, call: Call, _session: Session) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, SourceTable
-from barrage_server.engine.restricted import RestrictedTable, source_of
+from barrage_server.engine.restricted import source_of
 from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.publish import apply_rows
 from barrage_server.server.access import Right
@@ -57,21 +57,18 @@ class InputTableService:
             f"One call may carry {limit:,} bytes of rows (put_bytes), and '{rows_of.name}' has more. Send them "
             f"in parts."
         )
-        # a short request can name any number of rows, also all rows of the table itself
-        is_part = isinstance(rows_of, RestrictedTable)
-        if not is_part and rows_of.nbytes > limit:
-            raise too_many
 
         def apply() -> None:
+            # A short request can name any number of rows. The bytes of a table count those of all that it is made of.
             batches, size = [], 0
             for batch in rows.batches():
                 size += batch.nbytes
-                if is_part and size > limit:  # ``nbytes`` of a part counts hidden rows, too
+                if size > limit:
                     raise too_many
                 batches.append(batch)
             apply_rows(table, mode, rows.schema, batches)
 
-        await self._state.workers.run(apply)
+        await self._state.writers.run(apply)
 
 
 def make_input_table(

@@ -74,6 +74,7 @@ class EndpointState:
         console: runs scripts; None where that is off.
         stopping: set when the endpoint is about to close.
         workers: threads for short calls that would block the event loop.
+        writers: threads for calls that may wait for a cycle, or for the disk.
         heavy: threads for long requests.
         plans: threads for the computation of tables.
     """
@@ -100,6 +101,7 @@ class EndpointState:
         self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
         self.stopping: Final = asyncio.Event()
         self.workers: Final = Workers(_WORKERS, "barrage-deephaven-worker")
+        self.writers: Final = Workers(_WORKERS, "barrage-deephaven-writer")
         self.heavy: Final = Workers(_HEAVY_THREADS, "barrage-requests")
         self.plans: Final = Workers(_PLAN_THREADS, "barrage-plans")
 

@@ -169,7 +169,7 @@ class TableService:
             source = (await self._table(session, number, request.source_table_id, results)).schema
         # on a thread: a schema may have many columns, and a blink table waits for a cycle to end
         catalog, name = self._state.server_state.catalog, f"input table {number or 0}"
-        table = await self._state.workers.run(make_input_table, catalog, name, request, source)
+        table = await self._state.writers.run(make_input_table, catalog, name, request, source)
         self._state.private.add(table)
         return table
 
