@@ -120,12 +120,7 @@ class MultiJoin(Operator):
             each.pack(version, living)
         self._groups.pack(living)
         self._rows = RowSet.flat(len(living))
-        return TableUpdate(
-            rows.invert(update.added),
-            update.removed,
-            RowSetShiftData.between(stayed, rows.invert(stayed)),
-            tuple(rows.invert(changed) for changed in update.modified),
-        )
+        return update.renumbered(rows, stayed)
 
     def _outcome(self, inputs: Inputs, update: TableUpdate) -> Outcome:
         views: list[ColumnView] = [*self._groups.views()]
