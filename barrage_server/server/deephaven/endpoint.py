@@ -25,7 +25,7 @@ from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import TableService
-from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.event_loop import EventLoop, end_other_tasks
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stranger_calls import StrangerCalls
 
@@ -242,11 +242,7 @@ class DeephavenEndpoint:
         await self._end_sessions()
         for front in self._fronts:
             await front.stop(grace)
-        current = asyncio.current_task()
-        rest = [task for task in asyncio.all_tasks() if task is not current]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await end_other_tasks()
 
     async def _keep_house(self) -> None:
         while True:
