@@ -192,7 +192,13 @@ class DeephavenEndpoint:
     async def _listen(self, service: DeephavenService, port: int, *, is_plain: bool) -> int:
         limits = self._state.server_state.limits
         grpc_endpoint = GrpcEndpoint(
-            service, service.names, limits, is_plain=is_plain, let_in=self._let_in, strangers=self._counted_strangers
+            service,
+            service.names,
+            limits,
+            is_plain=is_plain,
+            let_in=self._let_in,
+            strangers=self._counted_strangers,
+            clock=self._state.server_state.clock,
         )
         bound = await grpc_endpoint.start(_bracketed(self._host), port, self._tls, self._client_roots)
         self._fronts.append(grpc_endpoint)
@@ -231,6 +237,7 @@ class DeephavenEndpoint:
             ),
             connections=limits.sessions,
             origins=self._web_origins if self._state.authentication.is_open else None,
+            clock=self._state.server_state.clock,
         )
 
     async def _end_sessions(self) -> None:

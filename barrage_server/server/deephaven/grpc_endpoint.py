@@ -80,6 +80,7 @@ class GrpcCall(Call):
         first_seconds: float = 10.0,
         is_plain: bool = False,
         let_in: Callable[[str], object] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.method = method
         self.metadata = _headers(context.invocation_metadata() or ())
@@ -88,7 +89,7 @@ class GrpcCall(Call):
         self.first_seconds = first_seconds
         self._has_sent = False
         self._let_in = let_in
-        self.stall = StallWatch(time.monotonic)
+        self.stall = StallWatch(clock)
         self.is_broken = False
         self.is_let_in = False
         self._context = context
@@ -163,6 +164,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         is_plain: whether all clients are plain Flight clients, rather than Deephaven's.
         let_in: called with the peer of each call with valid credentials.
         strangers: returns the counter of calls without credentials; ``None`` while no call needs any.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -174,6 +176,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         is_plain: bool = False,
         let_in: Callable[[str], object] = lambda _: None,
         strangers: Callable[[], StrangerCalls | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits
         self._service = service
@@ -181,6 +184,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         self._is_plain = is_plain
         self._let_in = let_in
         self._strangers = strangers
+        self._clock = clock
         self._server: grpc.aio.Server | None = None
         self._certificate: Any = None
         self._client_roots: bytes | None = None
@@ -254,6 +258,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             first_seconds=self._limits.idle_stream_seconds,
             is_plain=self._is_plain,
             let_in=self._let_in,
+            clock=self._clock,
             strangers=self._strangers(),
         )
         return grpc.stream_stream_rpc_method_handler(handler)
