@@ -16,12 +16,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from barrage_server.errors import UnavailableError
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.flight.sockets import peer_name
 from barrage_server.process import most_connections
 from barrage_server.server.deephaven.call import CODES, Call, Service, Status
 from barrage_server.server.deephaven.grpc_batches import free_all_batches
 from barrage_server.server.deephaven.grpc_services import GrpcServices
-from barrage_server.server.deephaven.service import AUTHORIZATION
 from barrage_server.server.limits import Limits
 from barrage_server.server.listening import cannot_listen
 from barrage_server.server.stall import StallWatch
