@@ -27,7 +27,7 @@ BELOW: dict[str, set[str]] = {
     "function_signature": set(),
     "rowset": {"errors"},
     "wire": {"errors", "typed_json", "function_signature", "rowset"},
-    "formula": {"errors", "fixed_limits", "byte_sizes", "extras", "type_names", "function_signature"},
+    "formula": {"errors", "fixed_limits", "byte_sizes", "extras", "type_names", "function_signature", "wire"},
     "plan": {"errors", "fixed_limits", "typed_json", "formula"},
     "deephaven": {"errors", "plan"},
     "flight": {"errors", "log", "process", "wire"},

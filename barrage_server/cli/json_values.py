@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from barrage_server.errors import SchemaMismatchError
+from barrage_server.wire.schema import is_list_like
 
 __all__ = ["array_of_json", "is_binary", "json_of_array"]
 
@@ -58,7 +59,7 @@ def json_of_array(array: pa.Array) -> list[Any]:
         return _cut([[key, item] for key, item in zip(keys, items, strict=True)], lengths)
     if kinds.is_fixed_size_list(kind):
         return json_of_array(array.cast(pa.list_(kind.value_type)))
-    if _is_list(kind):
+    if is_list_like(kind):
         return _cut(json_of_array(array.flatten()), pc.list_value_length(array).to_pylist())
     if kinds.is_struct(kind):
         names = [field.name for field in kind]
@@ -104,7 +105,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         items = _array([pair[1] for pair in pairs], kind.item_type)
         keys = _array([pair[0] for pair in pairs], kind.key_type)
         return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
-    if kinds.is_fixed_size_list(kind) or _is_list(kind):
+    if is_list_like(kind):
         for value in values:
             if value is not None and not isinstance(value, list):
                 raise TypeError(f"{value!r} is not an array")
@@ -238,12 +239,6 @@ def _number(value: float | None) -> float | str | None:
     if value is None or math.isfinite(value):
         return value
     return next(name for name, number in _NOT_FINITE.items() if number == value or (value != value and name == "NaN"))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_list_view(kind) or kinds.is_large_list_view(kind)
-    )
 
 
 def is_binary(kind: pa.DataType) -> bool:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from barrage_server.address import ServerAddress
 from barrage_server.client.login import Login
 from barrage_server.errors import InvalidRequestError
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.pem import Pem, read_certificates, read_identity
 
 __all__ = ["Access"]
-
-_AUTHORIZATION: Final = "authorization"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class Access:
             token=self.token,
             user=self.user,
             password=self.password,
-            authorization=self._lower().get(_AUTHORIZATION),
+            authorization=self._lower().get(AUTHORIZATION),
             is_deephaven=is_deephaven,
             has_certificate=self.tls_certificate is not None,
         )
@@ -96,7 +94,7 @@ class Access:
 
     def other_headers(self) -> list[tuple[bytes, bytes]]:
         """The headers beside the log-in, with names in lower case."""
-        return [(name.encode(), value.encode()) for name, value in self._lower().items() if name != _AUTHORIZATION]
+        return [(name.encode(), value.encode()) for name, value in self._lower().items() if name != AUTHORIZATION]
 
     def _lower(self) -> dict[str, str]:
         return {name.lower(): value for name, value in (self.headers or {}).items()}

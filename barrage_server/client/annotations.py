@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 
 from barrage_server.wire.resume import LINEAGE_KEY
-from barrage_server.wire.schema import java_type
+from barrage_server.wire.schema import DEEPHAVEN_PREFIX, TYPE_KEY, java_type
 
 __all__ = ["user_schema"]
-
-_PREFIX: Final = b"deephaven:"
-_TYPE: Final = b"deephaven:type"
 
 
 def user_schema(schema: pa.Schema) -> pa.Schema:
@@ -27,9 +22,9 @@ def user_schema(schema: pa.Schema) -> pa.Schema:
         kept = {
             key: value
             for key, value in (field.metadata or {}).items()
-            if not key.startswith(_PREFIX) or (key == _TYPE and value != usual)
+            if not key.startswith(DEEPHAVEN_PREFIX) or (key == TYPE_KEY and value != usual)
         }
         fields.append(field.with_metadata(kept or None))
-    metadata = {key: value for key, value in (schema.metadata or {}).items() if not key.startswith(_PREFIX)}
+    metadata = {key: value for key, value in (schema.metadata or {}).items() if not key.startswith(DEEPHAVEN_PREFIX)}
     metadata.pop(LINEAGE_KEY, None)
     return pa.schema(fields, metadata=metadata or None)

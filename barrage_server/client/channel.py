@@ -27,6 +27,7 @@ from barrage_server.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.process import Ending, end_with_process, leave_to_parent
 from barrage_server.wire.protocol import HEALTH_ACTION
 from barrage_server.wire.soundness import check_schema
@@ -49,7 +50,6 @@ OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
 )
-_AUTHORIZATION: Final = "authorization"
 
 
 class SessionStream(Protocol):
@@ -140,7 +140,7 @@ class Channel:
             timeout: seconds until the whole call fails; None for no limit, for long streams.
             headers: headers of this call only.
         """
-        own = {_AUTHORIZATION: self.login.header, **(headers or {})}
+        own = {AUTHORIZATION: self.login.header, **(headers or {})}
         extra = [(name.encode(), value.encode()) for name, value in own.items() if value]
         return flight.FlightCallOptions(timeout=timeout, headers=self._headers + extra)
 
@@ -154,7 +154,7 @@ class Channel:
         if session is None:
             raise AuthenticationError(f"The session at {self.address} has ended.")
         own = [(name.decode("ascii"), value.decode()) for name, value in self._headers]
-        return (_AUTHORIZATION, session), *own
+        return (AUTHORIZATION, session), *own
 
     @property
     def grpc_target(self) -> tuple[str, Access | None]:

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from barrage_server.client.channel import OPTIONS, Channel
 from barrage_server.errors import BarrageError, UnavailableError
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.flight.errors import from_status
 from barrage_server.process import leave_to_parent
 
@@ -19,7 +20,6 @@ __all__ = ["GrpcChannel"]
 
 R = TypeVar("R", bound=Message)
 
-_AUTHORIZATION: Final = "authorization"
 _OPTIONS: Final = (*OPTIONS, ("grpc.max_receive_message_length", -1))
 
 
@@ -114,7 +114,7 @@ class GrpcChannel:
         if not call.done():
             return
         for headers in (call.initial_metadata(), call.trailing_metadata()):
-            self._channel.login.received(value for name, value in headers or () if name == _AUTHORIZATION)
+            self._channel.login.received(value for name, value in headers or () if name == AUTHORIZATION)
 
     def _typed(self, error: Any) -> BarrageError:
         status, text = error.code(), error.details() or ""

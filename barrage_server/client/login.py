@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow.flight as flight
 
 from barrage_server.errors import InvalidRequestError
-from barrage_server.flight.authorization import BEARER, basic, bearer
+from barrage_server.flight.authorization import AUTHORIZATION, BEARER, basic, bearer
 
 __all__ = ["HeaderReader", "Login"]
 
@@ -145,4 +145,4 @@ class _Answers(flight.ClientMiddleware):  # type: ignore[misc]  # pyarrow has no
         self._login = login
 
     def received_headers(self, headers: Mapping[str, Iterable[str | bytes]]) -> None:
-        self._login.received(headers.get("authorization", ()))
+        self._login.received(headers.get(AUTHORIZATION, ()))

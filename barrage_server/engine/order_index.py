@@ -38,8 +38,9 @@ from barrage_server.engine.order_leaves import (
 from barrage_server.engine.order_moves import Moves, OrderRows
 from barrage_server.engine.order_places import Fitted, Places
 from barrage_server.engine.order_positions import MOST_SELECTED, Positions
-from barrage_server.engine.order_windows import FILLED, Hot, Windows, is_thin, ranges, windows_of
+from barrage_server.engine.order_windows import FILLED, Hot, Windows, is_thin, windows_of
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.view import StoredView
@@ -114,7 +115,7 @@ class OrderIndex:
         known = self._positions_for(count) if count <= MOST_SELECTED else None
         if known is None:
             return self.rows.subset(RowSet.from_ranges(first, end - 1))
-        return RowSet.from_sorted_keys(known.slots(ranges(first, end)))
+        return RowSet.from_sorted_keys(known.slots(ranges_of(first, end - first)))
 
     def view(self) -> StoredView:
         """The present map from slots to rows, for a version."""
@@ -327,7 +328,7 @@ class OrderIndex:
         places, fitted = places.with_front(windows.front), fitted.with_front(windows.front)
         self._fences.resize(windows.front, windows.total)
         is_laid = np.zeros(windows.total, np.bool_)
-        is_laid[ranges(windows.starts, windows.ends)] = True
+        is_laid[ranges_of(windows.starts, windows.ends - windows.starts)] = True
         fitted = fitted.without(is_laid, places)
         others = np.flatnonzero(~fitted.is_fitted)
         laid = LaidOut.of(windows, rest, places.chosen(others), former, blocks)

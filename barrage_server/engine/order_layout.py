@@ -10,8 +10,9 @@ import numpy.typing as npt
 from barrage_server.engine.order_blocks import Blocks
 from barrage_server.engine.order_leaves import BITS, Occupied, Rest
 from barrage_server.engine.order_places import Places
-from barrage_server.engine.order_windows import Hot, Windows, lay_out, ranges
+from barrage_server.engine.order_windows import Hot, Windows, lay_out
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.rowset import RowSetShiftData
 
 __all__ = ["LaidOut", "Movement"]
@@ -110,7 +111,7 @@ class LaidOut(NamedTuple):
         """
         if not len(windows.starts):
             return cls(_NONE, _NONE, _NONE, Movement(_NONE, _NONE))
-        members = ranges(windows.starts, windows.ends)
+        members = ranges_of(windows.starts, windows.ends - windows.starts)
         occupied = Occupied.of(rest.masks[members])
         here, begins = occupied.counts, occupied.starts
         old_slots = np.repeat(former.slots(members), here) + occupied.slots[:-1]
@@ -125,6 +126,5 @@ class LaidOut(NamedTuple):
         )
         hot = Hot.of(places.leaves, places.offsets)
         filled = lay_out(windows, rows.astype(np.int64), positions[hot.last] + 1)
-        slots = np.repeat(blocks.slots(members) - (np.cumsum(filled) - filled), filled)
-        slots += np.arange(len(slots))
+        slots = ranges_of(blocks.slots(members), filled)
         return cls(members, filled, slots[is_new], Movement(old_slots, slots[~is_new]))

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.order_leaves import BITS, SLOTS, Masks, Occupied, first_slots, last_slots
-from barrage_server.engine.order_windows import ranges
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import ranges_of
 
 __all__ = ["Fitted", "Places"]
 
@@ -169,7 +169,7 @@ class Fitted(NamedTuple):
             np.repeat(fitted, counts),
             slots,
             np.repeat(leaves[heads[moving]], rooms.ends - rooms.starts),
-            ranges(rooms.starts, rooms.ends),
+            ranges_of(rooms.starts, rooms.ends - rooms.starts),
             np.repeat(rooms.steps, rooms.ends - rooms.starts),
         )
 

@@ -16,8 +16,9 @@ import numpy as np
 from barrage_server.engine.order_blocks import Blocks
 from barrage_server.engine.order_leaves import SLOTS
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import joined, ranges_of
 
-__all__ = ["FILLED", "Hot", "Windows", "is_thin", "lay_out", "ranges", "windows_of"]
+__all__ = ["FILLED", "Hot", "Windows", "is_thin", "lay_out", "windows_of"]
 
 FILLED: Final = 22
 """Rows per leaf in a new order."""
@@ -122,7 +123,7 @@ def windows_of(
         size = max(1, -(-load // FILLED))
         return Windows(np.zeros(1, np.int64), np.array([count]), np.array([size]), np.zeros(1, np.bool_), count, 0)
     if not len(totals) or int(totals.max()) <= SLOTS:
-        starts, ends = _joined(np.concatenate((touched, whole[0])), np.concatenate((touched + 1, whole[1])))
+        starts, ends, _ = joined(np.concatenate((touched, whole[0])), np.concatenate((touched + 1, whole[1])))
         return Windows(starts, ends, ends - starts, np.zeros(len(starts), np.bool_), count, 0)
     front = back = 0
     if totals[-1] > SLOTS:  # rows behind the last leaf get leaves of their own
@@ -134,7 +135,7 @@ def windows_of(
     is_crowded = padded > SLOTS
     is_crowded[[start for start, _ in at_ends[: bool(back)]]] = False
     is_crowded[[front] * bool(front)] = False
-    is_crowded[ranges(whole[0] + front, whole[1] + front)] = False
+    is_crowded[ranges_of(whole[0] + front, whole[1] - whole[0])] = False
     crowded = np.flatnonzero(is_crowded)
     spread = _Spread(padded, hot._replace(leaves=hot.leaves + front), blocks.padded(front, len(padded)))
     in_blocks = blocks.of_leaves(crowded - front)
@@ -148,7 +149,7 @@ def windows_of(
         clash |= tried == _TRIES - 2
         near_starts, near_ends = near_starts[~clash], near_ends[~clash]
     first, behind = np.array(at_ends, np.int64).reshape(-1, 2).T
-    starts, ends = _joined(
+    starts, ends, _ = joined(
         np.concatenate((first, touched + front, whole[0] + front, near_starts, starts)),
         np.concatenate((behind, touched + front + 1, whole[1] + front, near_ends, ends)),
     )
@@ -278,7 +279,7 @@ def lay_out(windows: Windows, rows: Int64Array, cuts: Int64Array) -> Int64Array:
     number = np.arange(len(gaps)) - (np.cumsum(hot) - hot)[owner]
     room[gaps] += spare[owner] // hot[owner] + (number < spare[owner] % hot[owner])
     part = np.repeat(np.arange(len(room)), room)
-    leaf = np.arange(len(part)) - np.repeat(np.cumsum(room) - room, room)
+    leaf = ranges_of(np.zeros_like(room), room)
     few, more = np.divmod(parts.rows, np.maximum(sizes, 1))  # the first leaves have a row more
     even = np.where(leaf < sizes[part], few[part] + (leaf < more[part]), 0)
     packed = np.clip(parts.rows[part] - _PACKED * leaf, 0, _PACKED)
@@ -320,24 +321,6 @@ class _Parts(NamedTuple):
         return cls(windows[order], np.diff(stops, prepend=0), is_hot[order])
 
 
-def _joined(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The runs in ascending order, with overlapping runs joined."""
-    if not len(starts):
-        return starts, ends
-    order = np.argsort(starts)
-    starts, reached = starts[order], np.maximum.accumulate(ends[order])
-    is_first = np.ones(len(starts), np.bool_)
-    is_first[1:] = starts[1:] >= reached[:-1]
-    last = np.append(np.flatnonzero(is_first)[1:] - 1, len(starts) - 1)
-    return starts[is_first], reached[last]
-
-
-def ranges(starts: Int64Array, ends: Int64Array) -> Int64Array:
-    """All numbers from each start up to its end."""
-    sizes = ends - starts
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-
-
 def _summed(numbers: np.ndarray[tuple[int], np.dtype[Any]]) -> Int64Array:
     """The sums of the first ``i`` numbers, for ``i`` from 0 to all."""
     found = np.zeros(len(numbers) + 1, np.int64)
@@ -351,7 +334,7 @@ def _overlap(
     """Whether each of some disjoint runs overlaps one of the others."""
     if not len(others) or not len(starts):
         return np.zeros(len(starts), np.bool_)
-    others, their_ends = _joined(others, their_ends)
+    others, their_ends, _ = joined(others, their_ends)
     behind = np.searchsorted(their_ends, starts, side="right")  # the first one that ends behind the start
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = behind < len(others)
     found[found] = others[behind[found]] < ends[found]

@@ -28,10 +28,11 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.engine.where import Predicate, Where, row_flags
 from barrage_server.errors import InvalidRequestError, TableFailedError, UnsupportedOperationError
 from barrage_server.rowset import RowSet, RowSetShiftData
+from barrage_server.wire.schema import DEEPHAVEN_PREFIX, EXTENSION_PREFIX
 
 __all__ = ["RestrictedTable", "Restriction", "restrict", "source_of"]
 
-_TYPE_METADATA: Final = (b"deephaven:", b"ARROW:extension:")
+_TYPE_METADATA: Final = (DEEPHAVEN_PREFIX, EXTENSION_PREFIX)
 """Prefixes of metadata keys that define the type of a column."""
 
 

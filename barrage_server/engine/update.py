@@ -100,6 +100,20 @@ class TableUpdate:
             stayed = self.shifted.unapply(stayed)
         return stayed | self.removed if self.removed else stayed
 
+    def renumbered(self, rows: RowSet, stayed: RowSet) -> TableUpdate:
+        """This update, which shifts nothing, with positions as keys after it.
+
+        Args:
+            rows: the row set after this update.
+            stayed: the rows of it that were there before.
+        """
+        return TableUpdate(
+            rows.invert(self.added),
+            self.removed,
+            RowSetShiftData.between(stayed, rows.invert(stayed)),
+            tuple(rows.invert(changed) for changed in self.modified),
+        )
+
     def __str__(self) -> str:
         """A line for the log: ``+3 -1 ~4 >>1``."""
         shifts = f" >>{self.shifted.size}" if self.shifted.size else ""

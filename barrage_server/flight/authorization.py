@@ -1,12 +1,14 @@
-"""Values of the header ``authorization``, with which clients log in."""
+"""The header ``authorization``, with which clients log in."""
 
 from __future__ import annotations
 
 import base64
 from typing import Final
 
-__all__ = ["BEARER", "basic", "bearer"]
+__all__ = ["AUTHORIZATION", "BEARER", "basic", "bearer"]
 
+AUTHORIZATION: Final = "authorization"
+"""The name of the header."""
 BEARER: Final = "Bearer "
 """The beginning of a value with a token."""
 

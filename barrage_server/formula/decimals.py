@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from barrage_server.formula.kinds import INTEGERS, Kind
 from barrage_server.formula.vectors import Arrow, Cells, Vector
+from barrage_server.wire.buffers import cells_of, valid_of
 
 __all__ = ["are_exact", "as_decimal", "as_doubles", "as_longs", "exact_types", "integers_within"]
 
@@ -73,7 +74,7 @@ def as_doubles(vector: Arrow) -> Cells:
     if isinstance(vector, pa.Scalar):
         value = vector.as_py()
         return Cells(np.asarray(float(value or 0)), None if value is not None else np.zeros((), np.bool_))
-    valid = vector.is_valid().to_numpy(zero_copy_only=False) if vector.null_count else None
+    valid = valid_of(vector)
     words = _words(vector)
     low, scale = words[:, 0], vector.type.scale
     is_small = (low <= _EXACT_DOUBLE) & (low >= -_EXACT_DOUBLE) & (words[:, 1:] == (low >> 63)[:, None]).all(axis=1)
@@ -89,7 +90,7 @@ def as_longs(vector: Arrow) -> Cells:
         value = vector.as_py()
         whole = min(max(int(value or 0), -(2**63)), 2**63 - 1)
         return Cells(np.asarray(whole, np.int64), None if value is not None else np.zeros((), np.bool_))
-    valid = vector.is_valid().to_numpy(zero_copy_only=False) if vector.null_count else None
+    valid = valid_of(vector)
     if vector.type.precision == vector.type.scale:  # none reaches 1, and Arrow has no digit for it
         return Cells(np.zeros(len(vector), np.int64), valid)
     whole = pc.trunc(vector).cast(_WHOLE)
@@ -115,8 +116,4 @@ def _bounds() -> tuple[pa.Scalar, pa.Scalar]:
 
 def _words(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The digits of decimals: rows of 64-bit words, the lowest first."""
-    count = array.type.bit_width // 64
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros((len(array), count), np.int64)
-    return np.frombuffer(data, "<i8", len(array) * count, array.offset * count * 8).reshape(-1, count)
+    return cells_of(array, np.dtype(("<i8", array.type.bit_width // 64)))

@@ -153,8 +153,8 @@ def _map(function: Callable[[AnyArray], AnyArray], kind: Kind) -> Callable[[Cell
     return lambda a: Cells(np.asarray(function(a.values)).astype(kind.dtype, copy=False), a.valid)
 
 
-def _convert(name: str, source: Kind, target: Kind, function: Callable[[Any], Any], meaning: str) -> Builtin:
-    return Builtin(name, meaning, (Signature((source,), target, _map(function, target)),))
+def _mapped(name: str, kind: Kind, result: Kind, function: Callable[[AnyArray], AnyArray], meaning: str) -> Builtin:
+    return Builtin(name, meaning, (Signature((kind,), result, _map(function, result)),))
 
 
 def _cut(values: AnyArray, unit: int) -> AnyArray:
@@ -338,8 +338,8 @@ _PARTS: Final = (
     _clock_field("millisOfSecond", 1_000_000, 1_000, INT, "Milliseconds of the second."),
     _clock_field("microsOfSecond", 1_000, 1_000_000, LONG, "Microseconds of the second."),
     _clock_field("nanosOfSecond", 1, _SECOND, LONG, "Nanoseconds of the second."),
-    _convert("nanosOfMilli", INSTANT, INT, lambda a: np.mod(a, 1_000_000), "Nanoseconds of the millisecond."),
-    _convert(
+    _mapped("nanosOfMilli", INSTANT, INT, lambda a: np.mod(a, 1_000_000), "Nanoseconds of the millisecond."),
+    _mapped(
         "microsOfMilli",
         INSTANT,
         INT,
@@ -355,14 +355,14 @@ _UNITS: Final = (
 )
 _CONVERSIONS: Final = (
     *(
-        _convert(f"epoch{name}", INSTANT, LONG, _floors(unit), f"{words.capitalize()} since 1970.")
+        _mapped(f"epoch{name}", INSTANT, LONG, _floors(unit), f"{words.capitalize()} since 1970.")
         for name, unit, words in _UNITS
     ),
     *(
         _from_units(f"epoch{name}ToInstant", LONG, INSTANT, unit, f"The instant {words} after 1970.")
         for name, unit, words in _UNITS
     ),
-    _convert("epochDays", LOCAL_DATE, LONG, lambda a: a, "Days since 1970."),
+    _mapped("epochDays", LOCAL_DATE, LONG, lambda a: a, "Days since 1970."),
     Builtin(
         "epochDaysToLocalDate",
         "The date of days since 1970.",
@@ -373,7 +373,7 @@ _CONVERSIONS: Final = (
         for name, unit, words in _UNITS[1:]
     ),
     *(
-        _convert(f"nanosTo{name}", LONG, LONG, _cuts(unit), f"Nanoseconds in {words}.")
+        _mapped(f"nanosTo{name}", LONG, LONG, _cuts(unit), f"Nanoseconds in {words}.")
         for name, unit, words in _UNITS[1:]
     ),
     Builtin(
@@ -453,29 +453,25 @@ FUNCTIONS: Final = (
 )
 
 
-def _method(name: str, kind: Kind, result: Kind, function: Callable[[AnyArray], AnyArray], meaning: str) -> Builtin:
-    return Builtin(name, meaning, (Signature((kind,), result, _map(function, result)),))
-
-
 METHODS: Final = (
     Builtin(
         "toString", "A time as text, as Java writes it.", (Signature((_TIMES,), STRING, texts.writer, binds=True),)
     ),
-    _method("toEpochMilli", INSTANT, LONG, lambda a: np.floor_divide(a, 1_000_000), "Milliseconds since 1970."),
-    _method("getEpochSecond", INSTANT, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds since 1970."),
-    _method("getYear", LOCAL_DATE, INT, lambda a: _year(a.astype(np.int64)), "The year."),
-    _method("getMonthValue", LOCAL_DATE, INT, lambda a: _month(a.astype(np.int64)), "The month, from 1."),
-    _method("getDayOfMonth", LOCAL_DATE, INT, lambda a: _day_of_month(a.astype(np.int64)), "The day of the month."),
-    _method("getDayOfYear", LOCAL_DATE, INT, lambda a: _day_of_year(a.astype(np.int64)), "The day of the year."),
-    _method("toEpochDay", LOCAL_DATE, LONG, lambda a: a, "Days since 1970."),
-    _method("getHour", LOCAL_TIME, INT, lambda a: a // (3600 * _SECOND), "The hour."),
-    _method("getMinute", LOCAL_TIME, INT, lambda a: a // (60 * _SECOND) % 60, "The minute of the hour."),
-    _method("getSecond", LOCAL_TIME, INT, lambda a: a // _SECOND % 60, "The second of the minute."),
-    _method("toNanoOfDay", LOCAL_TIME, LONG, lambda a: a, "Nanoseconds since midnight."),
-    _method("toNanos", DURATION, LONG, lambda a: a, "Nanoseconds."),
-    _method("toMillis", DURATION, LONG, lambda a: np.floor_divide(a, 1_000_000), "Milliseconds, rounded down."),
-    _method("toSeconds", DURATION, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds, rounded down."),
-    _method("getSeconds", DURATION, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds, rounded down."),
+    _mapped("toEpochMilli", INSTANT, LONG, lambda a: np.floor_divide(a, 1_000_000), "Milliseconds since 1970."),
+    _mapped("getEpochSecond", INSTANT, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds since 1970."),
+    _mapped("getYear", LOCAL_DATE, INT, lambda a: _year(a.astype(np.int64)), "The year."),
+    _mapped("getMonthValue", LOCAL_DATE, INT, lambda a: _month(a.astype(np.int64)), "The month, from 1."),
+    _mapped("getDayOfMonth", LOCAL_DATE, INT, lambda a: _day_of_month(a.astype(np.int64)), "The day of the month."),
+    _mapped("getDayOfYear", LOCAL_DATE, INT, lambda a: _day_of_year(a.astype(np.int64)), "The day of the year."),
+    _mapped("toEpochDay", LOCAL_DATE, LONG, lambda a: a, "Days since 1970."),
+    _mapped("getHour", LOCAL_TIME, INT, lambda a: a // (3600 * _SECOND), "The hour."),
+    _mapped("getMinute", LOCAL_TIME, INT, lambda a: a // (60 * _SECOND) % 60, "The minute of the hour."),
+    _mapped("getSecond", LOCAL_TIME, INT, lambda a: a // _SECOND % 60, "The second of the minute."),
+    _mapped("toNanoOfDay", LOCAL_TIME, LONG, lambda a: a, "Nanoseconds since midnight."),
+    _mapped("toNanos", DURATION, LONG, lambda a: a, "Nanoseconds."),
+    _mapped("toMillis", DURATION, LONG, lambda a: np.floor_divide(a, 1_000_000), "Milliseconds, rounded down."),
+    _mapped("toSeconds", DURATION, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds, rounded down."),
+    _mapped("getSeconds", DURATION, LONG, lambda a: np.floor_divide(a, _SECOND), "Seconds, rounded down."),
     _moved("plus", "+", "A time later; a time of day goes on at midnight."),
     _moved("minus", "-", "A time earlier; a time of day goes on at midnight."),
 )

@@ -15,6 +15,8 @@ import pyarrow.types as pat
 
 from barrage_server.formula.kinds import BOOLEAN, DURATION, INSTANT, LOCAL_DATE, LOCAL_TIME, NULL, STRING, Kind
 from barrage_server.formula.text_size import check_text_bytes, text_bytes
+from barrage_server.wire.buffers import bitmap_of, cells_of, valid_of
+from barrage_server.wire.conversions import DAY_MILLISECONDS, NANOSECONDS
 
 __all__ = [
     "AnyArray",
@@ -52,9 +54,6 @@ class Cells(NamedTuple):
 Arrow: TypeAlias = pa.Array | pa.Scalar
 Vector: TypeAlias = Cells | pa.Array | pa.Scalar
 
-_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_MILLISECONDS_OF_DAY = 86_400_000
-
 
 def constant(value: Any, kind: Kind) -> Vector:
     """One value, in the units of the kind, or ``None`` for null."""
@@ -74,29 +73,22 @@ def from_arrow(array: pa.Array, kind: Kind) -> Vector:
         array = array.storage
     if kind.dtype is None:
         return array if array.type == kind.arrow or kind.item is not None else array.cast(kind.arrow)
-    valid = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
+    valid = valid_of(array)
     if kind is BOOLEAN:
         filled = array if valid is None else array.fill_null(False)
         return Cells(filled.to_numpy(zero_copy_only=False), valid)
     values = numbers(array)
     if kind in (INSTANT, LOCAL_TIME, DURATION):
-        values, valid = _nanoseconds(values, valid, _NANOSECONDS[array.type.unit])
+        values, valid = _nanoseconds(values, valid, NANOSECONDS[array.type.unit])
     elif kind is LOCAL_DATE and pat.is_date64(array.type):
-        values = values // _MILLISECONDS_OF_DAY
+        values = values // DAY_MILLISECONDS
     return Cells(values if values.dtype == kind.dtype else values.astype(kind.dtype), valid)
 
 
 def numbers(array: pa.Array) -> AnyArray:
     """The buffer of a fixed-width array as a numpy array."""
-    width = array.type.bit_width // 8
-    if pat.is_floating(array.type):
-        dtype = np.dtype(f"f{width}")
-    else:
-        dtype = np.dtype(f"{'u' if pat.is_unsigned_integer(array.type) else 'i'}{width}")
-    data = array.buffers()[1]
-    if data is None or len(array) == 0:
-        return np.zeros(len(array), dtype)
-    return np.frombuffer(data, dtype, len(array), array.offset * width)
+    kind = "f" if pat.is_floating(array.type) else "u" if pat.is_unsigned_integer(array.type) else "i"
+    return cells_of(array, f"{kind}{array.type.bit_width // 8}")
 
 
 def _nanoseconds(values: AnyArray, valid: Flags | None, unit: int) -> tuple[AnyArray, Flags | None]:
@@ -129,12 +121,12 @@ def to_arrow(vector: Vector, kind: Kind, rows: int) -> pa.Array:
     bits, nulls = None, 0
     if valid is not None:
         nulls = rows - int(np.count_nonzero(valid))
-        bits = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
+        bits = bitmap_of(valid) if nulls else None
     if kind is BOOLEAN:
-        data = np.packbits(values.astype(np.bool_, copy=False), bitorder="little")
+        data = bitmap_of(values.astype(np.bool_, copy=False))
     else:
-        data = np.ascontiguousarray(values, kind.dtype)
-    return pa.Array.from_buffers(kind.arrow, rows, [bits, pa.py_buffer(data)], nulls)
+        data = pa.py_buffer(np.ascontiguousarray(values, kind.dtype))
+    return pa.Array.from_buffers(kind.arrow, rows, [bits, data], nulls)
 
 
 def both(left: Flags | None, right: Flags | None) -> Flags | None:

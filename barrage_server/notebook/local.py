@@ -233,7 +233,13 @@ class LocalLink:
 
     async def _begin(self) -> tuple[ExchangeChannel, asyncio.Task[None]]:
         channel = ExchangeChannel(
-            UNAUTHENTICATED, _PEER, StallWatch(time.monotonic), self._write, self._over, _FIRST_SECONDS, self._found
+            UNAUTHENTICATED,
+            _PEER,
+            StallWatch(self._host.state.clock),
+            self._write,
+            self._over,
+            _FIRST_SECONDS,
+            self._found,
         )
         return channel, asyncio.get_running_loop().create_task(Page(channel, self._host.service).run())
 

@@ -401,12 +401,7 @@ class Aggregate(Operator):
         for ranking in self._rankings.values():
             ranking.forget_groups()
         self._rows = RowSet.flat(len(living))
-        return TableUpdate(
-            rows.invert(update.added),
-            update.removed,
-            RowSetShiftData.between(stayed, rows.invert(stayed)),
-            tuple(rows.invert(changed) for changed in update.modified),
-        )
+        return update.renumbered(rows, stayed)
 
     def _result(self, column: AggregatedColumn, groups: Int64Array) -> pa.Array:
         if column.accumulator is None:

@@ -13,6 +13,7 @@ from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import joined
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.view import ColumnView
@@ -268,12 +269,10 @@ class AsOfJoin(Operator):
         else:
             begin[known], end = limit, here
         some = begin < end
-        starts, ends = begin[some], end[some] - 1
-        first = np.argsort(starts)
+        starts, ends, _ = joined(begin[some], end[some])
         order = self._left.order
         assert order is not None
-        merged, last = _merged(starts[first], ends[first])
-        return RowSet.from_keys(order.keys_at(order.rows_within(merged, last + 1).keys()))
+        return RowSet.from_keys(order.keys_at(order.rows_within(starts, ends).keys()))
 
     def _near_left_rows(self, stamped: Stamped) -> tuple[Stamped, Int64Array, Int64Array]:
         """Right groups and stamps that have left rows on the side of the join.
@@ -405,13 +404,3 @@ def _relation(entry: str, *, reverse: bool) -> tuple[str, str, str]:
         f"The last entry of on is 'time', 'time {known[0]} quoted' or 'time {known[1]} quoted' in {name}, not "
         f"{entry[:100]!r}."
     )
-
-
-def _merged(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Merge ranges, sorted by their starts, that overlap or touch."""
-    if not len(starts):
-        return starts, ends
-    reached = np.maximum.accumulate(ends)
-    is_first = np.append(True, starts[1:] > reached[:-1] + 1)
-    last = np.append(np.flatnonzero(is_first)[1:] - 1, len(starts) - 1)
-    return starts[is_first], reached[last]

@@ -37,7 +37,7 @@ from barrage_server.operations.rows import (
 )
 from barrage_server.plan.copies import MOST_ROWS
 from barrage_server.rowset import RowSet
-from barrage_server.wire.schema import java_type
+from barrage_server.wire.schema import TYPE_KEY, java_type
 
 __all__ = [
     "empty_table",
@@ -244,5 +244,5 @@ def _columns(table: Table) -> str:
 
 
 def _type_name(field: pa.Field) -> str:
-    stated = (field.metadata or {}).get(b"deephaven:type")
+    stated = (field.metadata or {}).get(TYPE_KEY)
     return stated.decode(errors="replace") if stated else java_type(field.type) or str(field.type)

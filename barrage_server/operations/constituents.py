@@ -10,11 +10,12 @@ import pyarrow as pa
 from barrage_server.engine.plan import Int64Array
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
+from barrage_server.wire.schema import TYPE_KEY
 
 __all__ = ["Constituents"]
 
 _CELL: Final = "QueryTable"
-_METADATA: Final = {"deephaven:type": f"io.deephaven.engine.table.impl.{_CELL}"}
+_METADATA: Final = {TYPE_KEY.decode(): f"io.deephaven.engine.table.impl.{_CELL}"}
 
 
 class Constituents(Accumulator):

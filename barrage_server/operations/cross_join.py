@@ -12,6 +12,7 @@ from barrage_server.engine.group_index import GroupIndex, pack_rows
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.view import ColumnView
@@ -281,7 +282,7 @@ class CrossJoin(Operator):
         first, end = self._left.bounds(groups)
         counts = end - first
         numbers = np.repeat(np.arange(len(groups)), counts)
-        places = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+        places = ranges_of(first, counts)
         keys = order.keys_at(order.slots_at(places))
         if but:
             kept = ~but.contains(keys)

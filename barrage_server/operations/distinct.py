@@ -16,13 +16,13 @@ from barrage_server.arguments import shown
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.order_index import OrderIndex
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import take
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
-from barrage_server.operations.members import ranges_of
 from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of
 from barrage_server.wire.buffers import is_valid
 

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.engine.redirected import in_order
 from barrage_server.engine.values import concatenated, take
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.formula_view import Computation
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
-from barrage_server.operations.members import lists_of, ranges_of
+from barrage_server.operations.members import lists_of
 from barrage_server.operations.ranking import Ranking
 
 __all__ = ["GroupFormula"]

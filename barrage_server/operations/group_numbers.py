@@ -16,7 +16,7 @@ from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.update import coalesce_nodes
 from barrage_server.engine.view import ColumnView
 from barrage_server.operations.divided import DividedUpdate, group_numbers
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows
+from barrage_server.operations.grouped_rows import GroupedRows, may_be_dead
 from barrage_server.operations.history import readable_with
 from barrage_server.rowset import RowSet
 
@@ -103,7 +103,7 @@ class GroupNumbers(Operator):
     @property
     def has_many_dead(self) -> bool:
         """Whether :meth:`forget` is due: many groups have no rows."""
-        return self._rows.gone > max(FEW_DEAD, self._groups.count >> 2)
+        return may_be_dead(self._rows.gone, self._groups.count)
 
     def forget(self, held: Iterable[int]) -> None:
         """Forget the groups without rows, if they are most, except ``held`` groups."""

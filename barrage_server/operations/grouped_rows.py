@@ -25,7 +25,7 @@ from barrage_server.operations.join_columns import key_pieces
 from barrage_server.operations.last_rows import LastRows
 from barrage_server.rowset import RowSet
 
-__all__ = ["Departure", "GroupedRows", "forget_dead_groups", "groups_at", "joined", "living_groups"]
+__all__ = ["Departure", "GroupedRows", "forget_dead_groups", "groups_at", "joined", "living_groups", "may_be_dead"]
 
 FEW_DEAD: Final = 1024
 """Groups without rows that are always kept: a group that comes back has the same number."""
@@ -274,6 +274,24 @@ class GroupedRows:
             else:
                 self.store.columns[0].write(part, numbers, None)
 
+    def forget_dead(self, rows: RowSet) -> None:
+        """Renumber the groups that have rows, when most have none.
+
+        The groups are those of these rows alone.
+
+        Args:
+            rows: all rows.
+
+        """
+        count = self._groups.count
+        if not may_be_dead(self.gone, count):
+            return
+        self.gone = 0
+        living = living_groups(self._groups, self.counts.array[:count] > 0, rows.size)
+        if living is not None:
+            self._groups.pack(living)
+            self.pack(rows, living)
+
     def drop_before(self, rows: RowSet) -> None:
         """Forget the places of rows whose keys come before all ``rows``."""
         if rows and rows.first_key >> _BLOCK_BITS > self._dropped:
@@ -312,6 +330,17 @@ class GroupedRows:
         self.counts.reserve(self._groups.count)
 
 
+def may_be_dead(gone: int, groups: int) -> bool:
+    """Whether to look at all groups for those without rows.
+
+    Args:
+        gone: the rows that have left their group since the last look.
+        groups: the number of groups.
+
+    """
+    return gone > max(FEW_DEAD, groups >> 2)
+
+
 def living_groups(groups: GroupIndex, living: npt.NDArray[np.bool_], rows: int, past: int = 0) -> Int64Array | None:
     """The groups to keep if the others should be forgotten, or ``None``.
 
@@ -340,7 +369,7 @@ def forget_dead_groups(
 
     """
     count = groups.count
-    if left.gone + right.gone <= max(FEW_DEAD, count >> 2):
+    if not may_be_dead(left.gone + right.gone, count):
         return None
     left.gone = right.gone = 0
     for each in (left, right):

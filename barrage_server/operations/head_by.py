@@ -17,7 +17,7 @@ from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import RedirectedView
 from barrage_server.engine.traits import TableTraits
 from barrage_server.operations.checks import check_column_names, known_columns, pair
-from barrage_server.operations.grouped_rows import FEW_DEAD, Departure, GroupedRows, living_groups
+from barrage_server.operations.grouped_rows import Departure, GroupedRows
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.rowset import RowSet, RowSetShiftData
@@ -84,7 +84,7 @@ class HeadBy(Operator):
         departure = self._members.leave(change)
         moves = self._members.arrive(version, update.added, departure) or _NOTHING
         own = self._follow_all(update, moves) if self._most >= _ALL else self._follow_some(update, moves, departure)
-        self._pack(version)
+        self._members.forget_dead(version.row_set)
         return self._outcome(version, own)
 
     def _follow_all(self, update: TableUpdate, moves: Moves) -> TableUpdate:
@@ -147,17 +147,6 @@ class HeadBy(Operator):
                 slots = RowSet.from_keys(self._order.slots_of(rows.keys())) if rows else rows
                 found[id(rows)] = (slots & self._rows) - added
         return tuple(found[id(update.modified[number])] for number in self._columns)
-
-    def _pack(self, version: TableVersion) -> None:
-        """Forget groups without rows when they outnumber the others."""
-        if self._members.gone <= max(FEW_DEAD, self._groups.count >> 2):
-            return
-        self._members.gone = 0
-        is_living = self._members.counts.array[: self._groups.count] > 0
-        living = living_groups(self._groups, is_living, version.size)
-        if living is not None:
-            self._groups.pack(living)
-            self._members.pack(version.row_set, living)
 
     def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:
         self._members.drop_before(version.row_set)

@@ -19,7 +19,7 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, KeyMismatchError
 from barrage_server.operations.checks import pair
 from barrage_server.operations.gathered import GatheredView
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.grouped_rows import GroupedRows, living_groups, may_be_dead
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, join_keys
 from barrage_server.operations.result import make
 from barrage_server.operations.right_rows import NO_ROW, ChosenRows, OnlyRows, RightRows, key_of_group
@@ -155,7 +155,7 @@ class NaturalJoin(Operator):
     def _pack(self, left: TableVersion, right: TableVersion) -> None:
         """Renumber the groups that have rows, when most have none."""
         count = self._groups.count
-        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):  # a look at all groups, once for these
+        if not may_be_dead(self._left.gone + self._right.gone, count):
             return
         self._left.gone = self._right.gone = 0
         are_living = (self._left.counts.array[:count] > 0) | (self._right.of(np.arange(count)) != NO_ROW)

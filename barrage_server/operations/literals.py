@@ -16,14 +16,13 @@ from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.fixed_limits import CONDITION_TEXT_CHARACTERS
 from barrage_server.plan.condition import BigDecimal, Instant, LocalDate
+from barrage_server.wire.conversions import DAY_MILLISECONDS, NANOSECONDS
 
 __all__ = ["bounds", "checked_text", "holds", "is_text", "literal_of", "number_of"]
 
 _DIGITS: Final = re.compile(r"-?([0-9]{1,76})(?:\.([0-9]{1,76}))?", re.ASCII)
 _MOST_DIGITS: Final = 76
 """Digits of a decimal."""
-_MILLISECONDS_OF_DAY: Final = 86_400_000
-_UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def literal_of(name: str, data_type: pa.DataType, value: Any) -> tuple[pa.DataType, Any]:
@@ -50,12 +49,12 @@ def literal_of(name: str, data_type: pa.DataType, value: Any) -> tuple[pa.DataTy
             return pa.large_string(), checked_text(value)
     elif isinstance(value, Instant):
         if pat.is_timestamp(data_type):
-            return pa.int64(), Fraction(_nanoseconds(value), _UNITS[data_type.unit])
+            return pa.int64(), Fraction(_nanoseconds(value), NANOSECONDS[data_type.unit])
     elif isinstance(value, LocalDate):
         if pat.is_date32(data_type):
             return pa.int32(), Fraction(_whole(value.days, "A date", "days"))
         if pat.is_date64(data_type):
-            return pa.int64(), Fraction(_whole(value.days, "A date", "days") * _MILLISECONDS_OF_DAY)
+            return pa.int64(), Fraction(_whole(value.days, "A date", "days") * DAY_MILLISECONDS)
     elif isinstance(value, BigDecimal):
         if pat.is_decimal(data_type):
             return _decimal(data_type, value)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.engine.redirected import in_order, numbers_of, pick
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.values import take
@@ -20,7 +21,7 @@ from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
 from barrage_server.rowset import RowSet
 
-__all__ = ["GroupView", "Listed", "Members", "divided", "lists_of", "ranges_of"]
+__all__ = ["GroupView", "Listed", "Members", "divided", "lists_of"]
 
 _STEPS: Final = 16
 """Rows that can be read in the time of one binary search for a group."""
@@ -186,8 +187,3 @@ def divided(items: pa.Array, lengths: Int64Array, data_type: pa.DataType) -> pa.
         mask=pa.array(is_null) if is_null.any() else None,
     )
     return from_storage(lists, data_type)
-
-
-def ranges_of(starts: Int64Array, lengths: Int64Array) -> Int64Array:
-    """The concatenated ranges of ``lengths`` numbers from ``starts``."""
-    return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))

@@ -17,7 +17,7 @@ from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.checks import check_column_names, columns_text, known_columns, pair
-from barrage_server.operations.grouped_rows import FEW_DEAD, joined, living_groups
+from barrage_server.operations.grouped_rows import joined, living_groups, may_be_dead
 from barrage_server.operations.join_columns import AddedColumns, compared_columns
 from barrage_server.operations.result import make
 from barrage_server.operations.right_rows import NO_ROW, OnlyRows
@@ -108,7 +108,7 @@ class MultiJoin(Operator):
     def _packed(self, inputs: Inputs, update: TableUpdate, stayed: RowSet) -> TableUpdate:
         """Renumber the keys that have rows, when most have none. Returns the update."""
         self._gone += update.removed.size
-        if self._gone <= max(FEW_DEAD, self._groups.count >> 2):
+        if not may_be_dead(self._gone, self._groups.count):
             return update
         self._gone = 0
         rows = self._rows
@@ -120,12 +120,7 @@ class MultiJoin(Operator):
             each.pack(version, living)
         self._groups.pack(living)
         self._rows = RowSet.flat(len(living))
-        return TableUpdate(
-            rows.invert(update.added),
-            update.removed,
-            RowSetShiftData.between(stayed, rows.invert(stayed)),
-            tuple(rows.invert(changed) for changed in update.modified),
-        )
+        return update.renumbered(rows, stayed)
 
     def _outcome(self, inputs: Inputs, update: TableUpdate) -> Outcome:
         views: list[ColumnView] = [*self._groups.views()]

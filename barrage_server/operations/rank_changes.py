@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["Ranges", "RankChanges", "Ranks"]
@@ -61,7 +62,7 @@ class Ranges(NamedTuple):
         firsts = np.searchsorted(groups, self.groups)
         counts = np.searchsorted(groups, self.groups, "right") - firsts
         which = np.repeat(np.arange(len(counts)), counts)
-        places = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts - firsts, counts)
+        places = ranges_of(firsts, counts)
         base = rows[places] << bits
         starts, ends = base + self.starts[which], base + self.ends[which]
         order = np.argsort(starts)
@@ -117,7 +118,7 @@ class RankChanges:
         # those that reach over several groups are cut
         counts = lasts - firsts + 1
         which = np.repeat(np.arange(len(counts)), counts)
-        groups = firsts[which] + np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        groups = ranges_of(firsts, counts)
         low = np.maximum(shifts.starts[which], groups << _BITS)
         high = np.minimum(shifts.ends[which], ((groups + 1) << _BITS) - 1)
         first, end = stayed.rank(low), stayed.rank(high + 1)

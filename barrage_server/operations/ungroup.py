@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pat
 
 from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
@@ -24,6 +23,7 @@ from barrage_server.operations.gathered import GatheredView
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
+from barrage_server.wire.schema import is_list_like
 
 __all__ = ["Ungroup", "UngroupedView", "ungroup"]
 
@@ -271,24 +271,14 @@ def ungroup(
         numbers = known_columns(table, columns, "cols")
         for number in numbers:
             field = table.schema.field(number)
-            if not _is_list(field.type):
+            if not is_list_like(field.type):
                 raise InvalidRequestError(f"Column {field.name!r} cannot be ungrouped: it has the type {field.type}.")
     else:
-        numbers = [number for number, field in enumerate(table.schema) if _is_list(field.type)]
+        numbers = [number for number, field in enumerate(table.schema) if is_list_like(field.type)]
         if not numbers:
             raise InvalidRequestError(f"Table '{table.name}' has no columns of lists to ungroup.")
     operator = Ungroup(table.schema, list(dict.fromkeys(numbers)), null_fill=null_fill)
     return make([table], "ungroup", operator, TableTraits(stated=route_of(table.traits)), name=name)
-
-
-def _is_list(data_type: pa.DataType) -> bool:
-    return bool(
-        pat.is_list(data_type)
-        or pat.is_large_list(data_type)
-        or pat.is_fixed_size_list(data_type)
-        or pat.is_list_view(data_type)
-        or pat.is_large_list_view(data_type)
-    )
 
 
 def _item_type(data_type: pa.DataType) -> pa.DataType:

@@ -19,7 +19,7 @@ from barrage_server.engine.update import all_columns
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.checks import pair
 from barrage_server.operations.group_totals import GroupArray
-from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, groups_at, joined, living_groups
+from barrage_server.operations.grouped_rows import GroupedRows, groups_at, joined, living_groups, may_be_dead
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.join_columns import JoinKeys, join_keys, key_pieces
 from barrage_server.operations.result import make
@@ -163,7 +163,7 @@ class WhereIn(Operator):
 
     def _pack(self, left: TableVersion) -> None:
         """Renumber the groups that have rows, when most have none."""
-        if self._left is None or self._gone + self._left.gone <= max(FEW_DEAD, self._groups.count >> 2):
+        if self._left is None or not may_be_dead(self._gone + self._left.gone, self._groups.count):
             return
         self._gone = self._left.gone = 0
         count = self._groups.count

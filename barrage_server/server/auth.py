@@ -18,6 +18,7 @@ import pyarrow.flight as fl
 from itsdangerous import BadData, URLSafeSerializer
 
 from barrage_server.errors import AuthenticationError, BarrageError
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.server.authentication import CERTIFICATE, Authentication, Credentials
 from barrage_server.server.principal import UNAUTHENTICATED, Principal
 from barrage_server.server.strangers import Strangers
@@ -105,7 +106,7 @@ class AuthMiddleware(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has 
 
     def sending_headers(self) -> dict[str, str]:
         """The bearer token, for a caller that showed other credentials."""
-        return {} if self._bearer is None else {"authorization": f"Bearer {self._bearer}"}
+        return {} if self._bearer is None else {AUTHORIZATION: f"Bearer {self._bearer}"}
 
 
 # Methods whose handlers may refuse credentials: they know the caller's address for the log. Other methods are refused
@@ -154,7 +155,7 @@ class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  
 
     def _checked(self, info: fl.CallInfo, lower: Mapping[str, Sequence[str | bytes]]) -> AuthMiddleware:
         viewport = _text(lower.get(_VIEWPORT_HEADER))
-        header = _text(lower.get("authorization"))
+        header = _text(lower.get(AUTHORIZATION))
         if info.method == fl.FlightMethod.HANDSHAKE and header is None:
             self._strangers.check_room()
             return AuthMiddleware(UNAUTHENTICATED, viewport, None)  # credentials come in the handshake itself

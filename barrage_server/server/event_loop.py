@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from barrage_server.process import start_thread
 
-__all__ = ["EventLoop"]
+__all__ = ["EventLoop", "end_other_tasks"]
 
 Result = TypeVar("Result")
 
@@ -86,3 +86,12 @@ class EventLoop:
             self.loop.close()
             for found in tuple(self._called):
                 found.cancel()
+
+
+async def end_other_tasks() -> None:
+    """Cancel all other tasks of the running loop, and wait until they have ended."""
+    current = asyncio.current_task()
+    rest = [task for task in asyncio.all_tasks() if task is not current]
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)

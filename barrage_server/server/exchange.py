@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, WireFormatError
+from barrage_server.errors import BarrageError
 from barrage_server.flight.errors import encode_end
 from barrage_server.flight.sockets import peer_name
 from barrage_server.log import about
@@ -24,6 +24,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.auth import AuthMiddleware
 from barrage_server.server.exchange_state import MessageFormat, StreamRequest, dialect_of
 from barrage_server.server.exchange_stream import ExchangeStream
+from barrage_server.server.flight_messages import flight_messages
 from barrage_server.server.plans import computed_table
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
@@ -99,15 +100,7 @@ class Exchange(ExchangeStream):
 
     def _requests(self) -> Iterator[bytes]:
         """The app_metadata of each message until the client half-closes or cancels."""
-        while not self._ended.is_set():
-            try:
-                chunk = self._reader.read_chunk()
-            except StopIteration:
-                return
-            except (pa.ArrowException, OSError) as error:
-                if self._context.is_cancelled() or self._ended.is_set():
-                    return
-                raise WireFormatError("What came is not a Flight message with a Barrage request.") from error
+        for chunk in flight_messages(self._reader, "a Flight message with a Barrage request", self._is_over):
             if chunk.data is not None and chunk.data.num_rows:
                 self.refuse_rows()
             if chunk.app_metadata is None or not chunk.app_metadata.size:
@@ -137,9 +130,12 @@ class Exchange(ExchangeStream):
             self._named = (ticket, name_of_ticket(ticket))
         return access.get(self.principal, self._named[1], Right.READ)
 
+    def _is_over(self) -> bool:
+        return self._ended.is_set() or bool(self._context.is_cancelled())
+
     def _linger(self) -> None:
         """Wait while a client that has half-closed still reads."""
-        while not self._ended.is_set() and not self._context.is_cancelled():
+        while not self._is_over():
             self._ended.wait(_LOOK_SECONDS)
 
     # On a thread of the dispatcher.

@@ -9,6 +9,7 @@ import pyarrow.flight as fl
 
 from barrage_server.errors import BarrageError, UnavailableError, WireFormatError
 from barrage_server.flight.sockets import peer_name
+from barrage_server.server.flight_messages import flight_messages
 from barrage_server.server.principal import Principal
 from barrage_server.server.upload import RawMessage
 from barrage_server.wire.raw import COMMAND_DESCRIPTOR, PATH_DESCRIPTOR, Descriptor
@@ -60,13 +61,7 @@ class FlightSource:
             WireFormatError: a message is damaged.
 
         """
-        while True:
-            try:
-                chunk = self._reader.read_chunk()
-            except StopIteration:
-                return
-            except (pa.ArrowException, OSError) as error:
-                raise WireFormatError(f"What came is not an Arrow stream of the announced schema: {error}") from error
+        for chunk in flight_messages(self._reader, "an Arrow stream of the announced schema"):
             metadata = chunk.app_metadata
             yield chunk.data, None if metadata is None else memoryview(metadata)
 

@@ -11,36 +11,32 @@ import concurrent.futures
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import suppress
-from typing import Any, Final, TypeVarTuple
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.errors import BarrageError, UnavailableError, WireFormatError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.auth import AuthMiddleware
 from barrage_server.server.dispatcher import ChangeSignal
-from barrage_server.server.open_stream import OpenStream
-from barrage_server.server.private_tables import Need
+from barrage_server.server.flight_messages import flight_messages
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.web.channel import ChannelClosedError
-from barrage_server.server.web.exchange_channel import ExchangeChannel, checked_text
-from barrage_server.server.web.page import Page
+from barrage_server.server.web.exchange_channel import received
+from barrage_server.server.web.exchange_page import ExchangePage
 
 __all__ = ["PageExchange"]
 
 logger = logging.getLogger("barrage_server.server")
 
-Arguments = TypeVarTuple("Arguments")
-
 _LEAVE_SECONDS: Final = 10.0
 """Seconds for the streams of a page to end after its client has left."""
 
 
-class PageExchange(OpenStream):
+class PageExchange(ExchangePage):
     """One page.
 
     Args:
@@ -52,8 +48,6 @@ class PageExchange(OpenStream):
 
     """
 
-    kind = "page"
-
     def __init__(
         self,
         server_state: ServerState,
@@ -62,18 +56,21 @@ class PageExchange(OpenStream):
         reader: fl.MetadataRecordBatchReader,
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
-        super().__init__(server_state, call.principal, peer_name(context.peer()), StallWatch(server_state.clock))
+        super().__init__(
+            server_state,
+            call.principal,
+            peer_name(context.peer()),
+            StallWatch(server_state.clock),
+            server_state.pages.service(),
+        )
         self._context = context
         self._reader = reader
         self._writer = writer
-        self._service = server_state.pages.service()
         self._scheduled = server_state.dispatcher.add(self, ChangeSignal())
         self._lock = threading.Lock()
         self._due: deque[tuple[Sequence[bytes], concurrent.futures.Future[None]]] = deque()
         self._is_closed = False
         self._is_over = threading.Event()
-        self._page: Page | None = None
-        self._ending: BarrageError | None = None
 
     # On the handler's thread.
 
@@ -82,7 +79,7 @@ class PageExchange(OpenStream):
         self.server_state.streams.admit(self)
         try:
             try:
-                channel, serving = self._service.call(self._begin()).result()
+                channel = self._service.call(self._open()).result()
             except concurrent.futures.CancelledError:
                 raise UnavailableError("The server is shutting down.") from None
             try:
@@ -90,8 +87,7 @@ class PageExchange(OpenStream):
                     self._wait(channel.put(message))
             finally:
                 self._is_over.set()
-                self._soon(channel.stop)
-                self._wait(serving)
+                self._wait(self._close(channel))
         finally:
             self.server_state.dispatcher.remove(self._scheduled)
             self._drop_due()
@@ -99,23 +95,16 @@ class PageExchange(OpenStream):
 
     def _messages(self) -> Iterator[str | BarrageError]:
         """The messages until the client half-closes or cancels, or errors for wrong ones."""
-        while not self._is_over.is_set():
-            try:
-                chunk = self._reader.read_chunk()
-            except StopIteration:
-                return
-            except (pa.ArrowException, OSError):
-                if not self._context.is_cancelled():
-                    logger.debug("%s sent what is no Flight message", self.peer)
-                return
-            if chunk.data is not None:
-                yield InvalidRequestError("A page sends its messages in app_metadata, and no rows.")
-            if chunk.app_metadata is None or not chunk.app_metadata.size:
-                continue
-            try:
-                yield checked_text(memoryview(chunk.app_metadata))
-            except BarrageError as error:
-                yield error
+        try:
+            for chunk in flight_messages(self._reader, "a Flight message", self._has_ended):
+                message = received(memoryview(chunk.app_metadata or b""), has_rows=chunk.data is not None)
+                if message is not None:
+                    yield message
+        except WireFormatError as error:
+            logger.debug("%s: %s", self.peer, error)
+
+    def _has_ended(self) -> bool:
+        return self._is_over.is_set() or bool(self._context.is_cancelled())
 
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` on the event loop, to its end or to the end of the loop."""
@@ -126,32 +115,7 @@ class PageExchange(OpenStream):
         except concurrent.futures.TimeoutError:
             logger.error("the page of %s does not end", self.peer)
 
-    def _soon(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call ``function(*arguments)`` on the event loop soon, unless it is closed."""
-        with suppress(RuntimeError):
-            self._service.loop.call_soon_threadsafe(function, *arguments)
-
-    # On the event loop.
-
-    async def _begin(self) -> tuple[ExchangeChannel, Coroutine[Any, Any, None]]:
-        channel = ExchangeChannel(
-            self.principal,
-            self.peer,
-            self.stall,
-            self._write,
-            self._finish,
-            self.server_state.limits.idle_stream_seconds,
-        )
-        self._page = page = Page(channel, self._service)
-        serving = asyncio.get_running_loop().create_task(page.run())
-        serving.add_done_callback(lambda _: channel.stop())  # the page may end by itself, and then reads no more
-        if self._ending is not None:
-            page.end(self._ending)
-
-        async def served() -> None:
-            await serving
-
-        return channel, served()
+    # On the event loop of the pages.
 
     async def _write(self, messages: Sequence[bytes]) -> None:
         written: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -201,22 +165,3 @@ class PageExchange(OpenStream):
         for _, written in dropped:
             if written.set_running_or_notify_cancel():
                 written.set_exception(ChannelClosedError())
-
-    # On any thread.
-
-    def needs(self) -> Sequence[Need]:
-        """Nothing: each stream of the page has its own needs."""
-        return ()
-
-    def cut(self) -> bool:
-        """False: Flight cannot end a call whose client reads nothing."""
-        return False
-
-    def end(self, error: BarrageError) -> None:
-        """End the page with ``error``, which it shows."""
-        self._soon(self._end, error)
-
-    def _end(self, error: BarrageError) -> None:
-        self._ending = error
-        if self._page is not None:
-            self._page.end(error)

@@ -63,6 +63,11 @@ class StallWatch:
         finally:
             self._awaited = None
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the connection should end now."""
+        return self.overdue(self._clock()) is not None
+
     def overdue(self, now: float) -> str | None:
         """The reason to end the connection at ``now``, for the log; ``None`` without one."""
         awaited = self._awaited

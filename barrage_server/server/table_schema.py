@@ -6,10 +6,10 @@ import pyarrow as pa
 
 from barrage_server.engine.types import plain_type
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
+from barrage_server.wire.schema import DEEPHAVEN_PREFIX, TYPE_KEY
 
 __all__ = ["count_fields", "has_at_most", "own_schema"]
 
-_TYPE_TAG = b"deephaven:type"
 _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
 
 
@@ -54,8 +54,8 @@ def own_schema(schema: pa.Schema) -> pa.Schema:
         kept = {
             key: value
             for key, value in (metadata or {}).items()
-            if (key != PUT_OPTIONS_KEY and not key.startswith(b"deephaven:"))
-            or (key == _TYPE_TAG and value in _NUMBERS_IN_BYTES)
+            if (key != PUT_OPTIONS_KEY and not key.startswith(DEEPHAVEN_PREFIX))
+            or (key == TYPE_KEY and value in _NUMBERS_IN_BYTES)
         }
         return kept or None
 

@@ -26,7 +26,7 @@ from barrage_server.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from barrage_server.flight.authorization import basic, bearer
+from barrage_server.flight.authorization import AUTHORIZATION, basic, bearer
 from barrage_server.flight.errors import from_flight, other_protocol
 from barrage_server.flight.staging import FLIGHT_ERRORS, CommitCalls, chunks, stage
 from barrage_server.spark.keeping import kept_alive
@@ -192,7 +192,7 @@ class Publisher(CommitCalls):
         self._client.close()
 
     def _options(self, seconds: float | None = None) -> flight.FlightCallOptions:
-        headers = [] if self._authorization is None else [(b"authorization", self._authorization)]
+        headers = [] if self._authorization is None else [(AUTHORIZATION.encode(), self._authorization)]
         return flight.FlightCallOptions(headers=headers, timeout=seconds)
 
     def act(self, action: str, body: bytes, doing: str) -> bytes:

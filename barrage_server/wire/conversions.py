@@ -18,6 +18,7 @@ from barrage_server.wire.nulls import to_deephaven_nulls
 from barrage_server.wire.variable import byte_runs, list_runs, offsets_buffer, view_runs
 
 __all__ = [
+    "DAY_MILLISECONDS",
     "NANOSECONDS",
     "Convert",
     "hex_text",
@@ -34,10 +35,11 @@ Convert = Callable[[pa.Array], pa.Array]
 
 NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 """Nanoseconds of each of Arrow's units of time."""
+DAY_MILLISECONDS: Final = 86_400_000
+"""Milliseconds of a day."""
 
 _INT64_MAX: Final = (1 << 63) - 1
 _DAY_NANOSECONDS: Final = 86_400 * NANOSECONDS["s"]
-_DAY_MILLISECONDS: Final = 86_400_000
 _HEX: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint16)
 
 
@@ -71,7 +73,7 @@ def in_a_day(array: pa.Array) -> pa.Array:
 def whole_days(array: pa.Array) -> pa.Array:
     """Round date64 down to whole days, which Arrow requires, but does not check."""
     values = cells_of(array, np.int64)
-    beyond = values % _DAY_MILLISECONDS
+    beyond = values % DAY_MILLISECONDS
     if not beyond.any():
         return array
     days = pa.py_buffer(values - beyond)

@@ -19,6 +19,7 @@ from pyarrow import types
 
 from barrage_server.wire.browser_types import browser_reading
 from barrage_server.wire.conversions import (
+    DAY_MILLISECONDS,
     NANOSECONDS,
     Convert,
     hex_text,
@@ -33,14 +34,12 @@ from barrage_server.wire.conversions import (
 from barrage_server.wire.java_names import java_names
 from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
 from barrage_server.wire.nulls import has_deephaven_null
-from barrage_server.wire.schema import is_list_like, java_type, unwrapped_type, without_extension
+from barrage_server.wire.schema import TYPE_KEY, is_list_like, java_type, unwrapped_type, without_extension
 
 __all__ = ["ClientFamily", "ColumnView", "attributes_for"]
 
-_TYPE: Final = b"deephaven:type"
 _BIG_DECIMAL: Final = "java.math.BigDecimal"
 _BIG_INTEGER: Final = "java.math.BigInteger"
-_DAY_MILLISECONDS: Final = 86_400_000
 _INSTANT: Final = pa.timestamp("ns", "UTC")
 _OFFSET: Final = re.compile(r"[+-](0\d|1[0-7]):[0-5]\d")
 
@@ -186,7 +185,7 @@ class _Reading:
 def _tag_of(field: pa.Field) -> str:
     """Return the Java type in a field's metadata; empty if absent."""
     metadata: dict[bytes, bytes] = field.metadata or {}
-    return metadata.get(_TYPE, b"").decode(errors="replace")
+    return metadata.get(TYPE_KEY, b"").decode(errors="replace")
 
 
 def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
@@ -195,11 +194,11 @@ def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
     An unexpected tag is dropped, because readers would refuse the table.
     """
     metadata = without_extension(field.metadata) or {}
-    given = metadata.pop(_TYPE, None)
+    given = metadata.pop(TYPE_KEY, None)
     if reading.tag is not None:
-        metadata[_TYPE] = reading.tag.encode()
+        metadata[TYPE_KEY] = reading.tag.encode()
     elif given is not None and given.decode(errors="replace") == java_type(reading.data_type):
-        metadata[_TYPE] = given
+        metadata[TYPE_KEY] = given
     if reading.convert is not None:
         field = field.with_nullable(True)
     return field.with_type(reading.data_type).with_metadata(metadata or None)
@@ -271,7 +270,7 @@ def _date_or_time(data_type: pa.DataType, family: ClientFamily) -> _Reading:
         return _Reading(data_type)
     if types.is_date64(data_type):
         return _Reading(data_type, whole_days)
-    return _rescaled(data_type, pa.date64(), _DAY_MILLISECONDS)
+    return _rescaled(data_type, pa.date64(), DAY_MILLISECONDS)
 
 
 def _rescaled(data_type: pa.DataType, target: pa.DataType, factor: int) -> _Reading:

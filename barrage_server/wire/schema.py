@@ -15,6 +15,9 @@ from pyarrow import types
 from barrage_server.errors import SchemaMismatchError, UnknownColumnError, WireFormatError
 
 __all__ = [
+    "DEEPHAVEN_PREFIX",
+    "EXTENSION_PREFIX",
+    "TYPE_KEY",
     "barrage_schema",
     "is_list_like",
     "is_list_schema",
@@ -27,15 +30,18 @@ __all__ = [
     "without_extension",
 ]
 
-_PREFIX: Final = b"deephaven:"
-_TYPE: Final = b"deephaven:type"
+DEEPHAVEN_PREFIX: Final = b"deephaven:"
+"""The beginning of Deephaven's keys in metadata."""
+TYPE_KEY: Final = b"deephaven:type"
+"""The key of a column's Java type in the metadata of its field."""
 _COMPONENT_TYPE: Final = b"deephaven:componentType"
 _SORTABLE: Final = b"deephaven:isSortable"
 _KEY: Final = b"deephaven:inputtable.isKey"
 _VALUE: Final = b"deephaven:inputtable.isValue"
 _ATTRIBUTE: Final = b"deephaven:attribute."
 _ATTRIBUTE_TYPE: Final = b"deephaven:attribute_type."
-_EXTENSION: Final = b"ARROW:extension:"
+EXTENSION_PREFIX: Final = b"ARROW:extension:"
+"""The beginning of the keys in metadata that tell the extension type of a column."""
 _UNSENT: Final = b"deephaven:unsent.attribute."
 
 _JAVA_TYPES: Final[Mapping[pa.DataType, str]] = {
@@ -149,11 +155,11 @@ def _key_mark(name: str, keys: Collection[str]) -> bytes | None:
 
 def _field_metadata(field: pa.Field, key_mark: bytes | None) -> dict[bytes, bytes]:
     given: dict[bytes, bytes] = dict(field.metadata or {})
-    metadata = {key: value for key, value in given.items() if not key.startswith(_PREFIX)}
-    kept = given.get(_TYPE)
+    metadata = {key: value for key, value in given.items() if not key.startswith(DEEPHAVEN_PREFIX)}
+    kept = given.get(TYPE_KEY)
     name = kept.decode(errors="replace") if kept is not None else java_type(field.type)
     if name is not None:
-        metadata[_TYPE] = name.encode()
+        metadata[TYPE_KEY] = name.encode()
         if name.endswith("[]"):
             metadata[_COMPONENT_TYPE] = name[:-2].encode()
     if not types.is_nested(field.type) or name is not None:
@@ -233,7 +239,7 @@ def list_schema(schema: pa.Schema) -> pa.Schema:
 
 def without_extension(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes] | None:
     """Return a field's metadata without the keys of an extension type."""
-    kept = {key: value for key, value in (metadata or {}).items() if not key.startswith(_EXTENSION)}
+    kept = {key: value for key, value in (metadata or {}).items() if not key.startswith(EXTENSION_PREFIX)}
     return kept or None
 
 

@@ -19,7 +19,8 @@ from barrage_server.engine.order_fences import OrderCodes
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.order_leaves import SLOTS
 from barrage_server.engine.order_positions import Positions
-from barrage_server.engine.order_windows import Hot, ranges, windows_of
+from barrage_server.engine.order_windows import Hot, windows_of
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.rowset import RowSet
 
 
@@ -425,7 +426,7 @@ def test_blocks_that_grow_keep_their_order(seed: int) -> None:
             rows = np.array([chance.randint(1, 64 * longest) for _ in range(count)])
             former = blocks
             blocks, where, starts, ends = Growth.of(blocks, rows, full)
-            laid = ranges(starts, ends)
+            laid = ranges_of(starts, ends - starts)
         leaves = np.arange(blocks.total)
         slots = blocks.slots(leaves)
         assert (np.diff(slots) >= 32).all()

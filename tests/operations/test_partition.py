@@ -192,7 +192,7 @@ def test_keys_that_have_gone_leave_no_state() -> None:
 
 
 def test_keys_that_are_asked_for_and_have_no_rows_leave_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barrage_server.operations.group_numbers.FEW_DEAD", 16)
+    monkeypatch.setattr("barrage_server.operations.grouped_rows.FEW_DEAD", 16)
     table = AppendTable(UpdateGraph(), "t", {"sym": "string", "n": "int64"})
     table.append({"sym": ["a"], "n": [0]})
     parted = table.partition_by("sym")

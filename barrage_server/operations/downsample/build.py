@@ -28,6 +28,7 @@ from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.plan.downsample import MOST_PIXELS, MOST_SERIES, Place
 from barrage_server.plan.downsample import Downsample as Plan
+from barrage_server.wire.conversions import NANOSECONDS
 
 __all__ = ["downsample", "is_sorted"]
 
@@ -36,8 +37,7 @@ Known = TypeVar("Known")
 _shared: Final[WeakKeyDictionary[Table, WeakValueDictionary[Hashable, Any]]] = WeakKeyDictionary()
 """State about the columns of tables, shared by results while one of them is referenced."""
 _operators: Final[WeakKeyDictionary[Table, Downsample]] = WeakKeyDictionary()
-_NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_DAY: Final = 86_400 * 1_000_000_000
+_DAY: Final = 86_400 * NANOSECONDS["s"]
 _LONGEST_TEXT: Final = 100
 
 
@@ -186,4 +186,4 @@ def _unit(data_type: pa.DataType) -> int:
     """Nanoseconds of the unit of a type of times."""
     if pat.is_date32(data_type):
         return _DAY
-    return _NANOSECONDS["ms" if pat.is_date64(data_type) else data_type.unit]
+    return NANOSECONDS["ms" if pat.is_date64(data_type) else data_type.unit]

@@ -22,7 +22,6 @@ from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.values import concatenated, take
 from barrage_server.engine.version import TableVersion
 from barrage_server.operations.budget import check_bytes, most_bytes
-from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.update_by.appended import LastRows
 from barrage_server.operations.update_by.functions import Frame, RefusedRow, Scan, Window
@@ -156,7 +155,7 @@ class UpdateBy(Operator):
             found = self._scanned(version, [self._last.append(version, update.added)])
         else:
             found = self._changed(sequence, change, version)
-            self._pack(sequence, version)
+            sequence.forget_dead(version.row_set)
         modified = self._write(update.added, found)
         own = [modified[number] if is_own else update.modified[number] for is_own, number in self._places]
         shown = TableUpdate(update.added, update.removed, update.shifted, tuple(own))
@@ -280,17 +279,6 @@ class UpdateBy(Operator):
     def _check_bytes(self) -> None:
         if self._most_bytes < math.inf:
             check_bytes(self.nbytes, self._most_bytes)
-
-    def _pack(self, sequence: GroupSequence, version: TableVersion) -> None:
-        """Forget groups without rows when they outnumber the others."""
-        if sequence.gone <= max(FEW_DEAD, self._groups.count >> 2):
-            return
-        sequence.gone = 0
-        is_living = sequence.counts.array[: self._groups.count] > 0
-        living = living_groups(self._groups, is_living, version.size)
-        if living is not None:
-            self._groups.pack(living)
-            sequence.pack(version.row_set, living)
 
     def _outcome(self, version: TableVersion, update: TableUpdate, *, is_smaller: bool = False) -> Outcome:
         rows = version.row_set

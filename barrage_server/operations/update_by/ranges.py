@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from barrage_server.engine.plan import Int64Array
-from barrage_server.operations.members import ranges_of
+from barrage_server.engine.ranges import joined, ranges_of
 
 __all__ = ["Flat", "Ranges"]
 
@@ -32,15 +32,9 @@ class Ranges(NamedTuple):
     def of(cls, first: Int64Array, end: Int64Array, group_first: Int64Array, group_end: Int64Array) -> Ranges:
         """The union of ranges in any order, clipped to their groups."""
         first, end = np.maximum(first, group_first), np.minimum(end, group_end)
-        order = np.argsort(first, kind="stable")
-        order = order[first[order] < end[order]]
-        first, end = first[order], end[order]
-        if not len(first):
-            return cls()
-        furthest = np.maximum.accumulate(end)
-        begins = np.append(True, first[1:] >= furthest[:-1])
-        ends = np.append(begins[1:], True)
-        return cls(first[begins], furthest[ends], group_first[order][begins], group_end[order][begins])
+        some = np.flatnonzero(first < end)
+        first, end, which = joined(first[some], end[some])
+        return cls(first, end, group_first[some[which]], group_end[some[which]])
 
     @property
     def lengths(self) -> Int64Array:

@@ -14,12 +14,13 @@ import pyarrow.types as pat
 
 from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.ranges import ranges_of
 from barrage_server.engine.values import concatenated, take
 from barrage_server.errors import LimitError
 from barrage_server.fixed_limits import LIST_ITEMS
 from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.formula_view import Computation
-from barrage_server.operations.members import lists_of, ranges_of
+from barrage_server.operations.members import lists_of
 from barrage_server.operations.row_places import check_copies
 from barrage_server.operations.update_by.functions import Frame, Window, Windows, flags
 from barrage_server.operations.update_by.segments import Flags, Numbers, reduce_ranges, squares_of_ranges

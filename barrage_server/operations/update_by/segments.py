@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array
-from barrage_server.operations.members import ranges_of
+from barrage_server.engine.ranges import ranges_of
 
 __all__ = ["Flags", "Numbers", "accumulate", "ends_of", "filled", "linear", "reduce_ranges", "squares_of_ranges"]
 

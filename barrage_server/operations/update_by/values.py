@@ -15,6 +15,7 @@ from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.operations.row_places import check_copies
 from barrage_server.operations.update_by.segments import Flags, Numbers
 from barrage_server.wire.buffers import is_valid
+from barrage_server.wire.conversions import NANOSECONDS
 
 __all__ = [
     "DOUBLE",
@@ -33,7 +34,6 @@ __all__ = [
 
 LONG: Final = pa.int64()
 DOUBLE: Final = pa.float64()
-_FACTORS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def is_number(data_type: pa.DataType) -> bool:
@@ -74,7 +74,7 @@ def moments(array: pa.Array) -> tuple[Int64Array, Flags]:
     Instants beyond 64 bits of nanoseconds, before 1677 and after 2262, are not valid.
     """
     values, valid = numbers(array, np.int64)
-    factor = _FACTORS[array.type.unit] if pat.is_timestamp(array.type) else 1
+    factor = NANOSECONDS[array.type.unit] if pat.is_timestamp(array.type) else 1
     if factor == 1:
         return values, valid
     most = np.iinfo(np.int64).max // factor

@@ -25,7 +25,7 @@ from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import TableService
-from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.event_loop import EventLoop, end_other_tasks
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stranger_calls import StrangerCalls
 
@@ -193,7 +193,13 @@ class DeephavenEndpoint:
     async def _listen(self, service: DeephavenService, port: int, *, is_plain: bool) -> int:
         limits = self._state.server_state.limits
         grpc_endpoint = GrpcEndpoint(
-            service, service.names, limits, is_plain=is_plain, let_in=self._let_in, strangers=self._counted_strangers
+            service,
+            service.names,
+            limits,
+            is_plain=is_plain,
+            let_in=self._let_in,
+            strangers=self._counted_strangers,
+            clock=self._state.server_state.clock,
         )
         bound = await grpc_endpoint.start(_bracketed(self._host), port, self._tls, self._client_roots)
         self._fronts.append(grpc_endpoint)
@@ -232,6 +238,7 @@ class DeephavenEndpoint:
             ),
             connections=limits.sessions,
             origins=self._web_origins if self._state.authentication.is_open else None,
+            clock=self._state.server_state.clock,
         )
 
     async def _end_sessions(self) -> None:
@@ -243,11 +250,7 @@ class DeephavenEndpoint:
         await self._end_sessions()
         for front in self._fronts:
             await front.stop(grace)
-        current = asyncio.current_task()
-        rest = [task for task in asyncio.all_tasks() if task is not current]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await end_other_tasks()
 
     async def _keep_house(self) -> None:
         while True:

@@ -22,6 +22,7 @@ from barrage_server.errors import (
     LimitError,
     UnavailableError,
 )
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.actions import CHANGING_ACTIONS, check_empty, list_actions, run_action
@@ -30,7 +31,7 @@ from barrage_server.server.authentication import Credentials
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.download import RawDownload
 from barrage_server.server.deephaven.exchange import RawExchange
-from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, parse_request, read_request, unary
+from barrage_server.server.deephaven.service import Methods, parse_request, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.upload import PutStream, reason, take_export

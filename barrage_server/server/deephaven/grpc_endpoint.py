@@ -16,12 +16,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from barrage_server.errors import UnavailableError
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.flight.sockets import peer_name
 from barrage_server.process import most_connections
 from barrage_server.server.deephaven.call import CODES, Call, Service, Status
 from barrage_server.server.deephaven.grpc_batches import free_all_batches
 from barrage_server.server.deephaven.grpc_services import GrpcServices
-from barrage_server.server.deephaven.service import AUTHORIZATION
 from barrage_server.server.limits import Limits
 from barrage_server.server.listening import cannot_listen
 from barrage_server.server.stall import StallWatch
@@ -80,6 +80,7 @@ class GrpcCall(Call):
         first_seconds: float = 10.0,
         is_plain: bool = False,
         let_in: Callable[[str], object] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.method = method
         self.metadata = _headers(context.invocation_metadata() or ())
@@ -88,7 +89,7 @@ class GrpcCall(Call):
         self.first_seconds = first_seconds
         self._has_sent = False
         self._let_in = let_in
-        self.stall = StallWatch(time.monotonic)
+        self.stall = StallWatch(clock)
         self.is_broken = False
         self.is_let_in = False
         self._context = context
@@ -163,6 +164,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         is_plain: whether all clients are plain Flight clients, rather than Deephaven's.
         let_in: called with the peer of each call with valid credentials.
         strangers: returns the counter of calls without credentials; ``None`` while no call needs any.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -174,6 +176,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         is_plain: bool = False,
         let_in: Callable[[str], object] = lambda _: None,
         strangers: Callable[[], StrangerCalls | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits
         self._service = service
@@ -181,6 +184,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         self._is_plain = is_plain
         self._let_in = let_in
         self._strangers = strangers
+        self._clock = clock
         self._server: grpc.aio.Server | None = None
         self._certificate: Any = None
         self._client_roots: bytes | None = None
@@ -254,6 +258,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             first_seconds=self._limits.idle_stream_seconds,
             is_plain=self._is_plain,
             let_in=self._let_in,
+            clock=self._clock,
             strangers=self._strangers(),
         )
         return grpc.stream_stream_rpc_method_handler(handler)

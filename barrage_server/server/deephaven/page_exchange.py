@@ -13,16 +13,14 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.errors import BarrageError
 from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
-from barrage_server.server.open_stream import OpenStream
-from barrage_server.server.private_tables import Need
 from barrage_server.server.web.channel import ChannelClosedError
-from barrage_server.server.web.exchange_channel import ExchangeChannel, checked_text
-from barrage_server.server.web.page import Page
+from barrage_server.server.web.exchange_channel import ExchangeChannel, received
+from barrage_server.server.web.exchange_page import ExchangePage
 from barrage_server.server.web.service import PageService
 from barrage_server.wire.raw import decode_flight_data, encode_flight_data
 
@@ -33,7 +31,7 @@ logger = logging.getLogger("barrage_server.server")
 Result = TypeVar("Result")
 
 
-class RawPageExchange(OpenStream):
+class RawPageExchange(ExchangePage):
     """One page. Made on the event loop of the endpoint.
 
     Args:
@@ -44,14 +42,11 @@ class RawPageExchange(OpenStream):
         first: the app_metadata of the message that opened the page; empty for none.
     """
 
-    kind = "page"
-
     def __init__(self, state: EndpointState, call: Call, session: Session, service: PageService, first: bytes) -> None:
-        super().__init__(state.server_state, session.principal, call.peer, call.stall)
+        super().__init__(state.server_state, session.principal, call.peer, call.stall, service)
         self._state = state
         self._call = call
         self._session = session
-        self._service = service
         self._first = first
         self._loop = asyncio.get_running_loop()
         self._writing = asyncio.Lock()
@@ -59,8 +54,6 @@ class RawPageExchange(OpenStream):
         self._is_gone = False
         self._running: dict[concurrent.futures.Future[Any], asyncio.Task[Any]] = {}
         self._lookups: set[concurrent.futures.Future[Any]] = set()  # of tables; cancelled with their streams
-        self._page: Page | None = None
-        self._ending: BarrageError | None = None
 
     # On the endpoint's event loop.
 
@@ -68,7 +61,7 @@ class RawPageExchange(OpenStream):
         """Serve the page to its end."""
         self.server_state.streams.admit(self)
         try:
-            channel = await self._there(self._begin())
+            channel = await self._there(self._open(None if self._session.is_plain else self._table))
             reading = self._loop.create_task(self._read(channel))
             over = self._loop.create_task(self._over.wait())
             try:
@@ -77,7 +70,7 @@ class RawPageExchange(OpenStream):
                 reading.cancel()
                 over.cancel()
                 # a cancelled call does not wait for it: the streams of the page leave by themselves
-                leaving = self._service.call(self._leave(channel))
+                leaving = self._service.call(self._close(channel))
             await asyncio.wrap_future(leaving)
             async with self._writing:  # a message is sent completely: gRPC takes no status meanwhile
                 pass
@@ -88,26 +81,19 @@ class RawPageExchange(OpenStream):
             self.server_state.streams.release(self)
 
     async def _read(self, channel: ExchangeChannel) -> None:
-        if self._first:
-            await self._put(channel, self._first)
+        await self._put(channel, self._first)
         try:
             while (message := await self._call.read()) is not None:
                 parts = decode_flight_data(message)
-                if parts.data_header:
-                    error = InvalidRequestError("A page sends its messages in app_metadata, and no rows.")
-                    await self._there(channel.put(error))
-                elif parts.app_metadata:
-                    await self._put(channel, parts.app_metadata)
+                await self._put(channel, parts.app_metadata, has_rows=bool(parts.data_header))
         except BarrageError as error:  # the connection broke, or the message is invalid
             await self._there(channel.put(error))
             await self._over.wait()
 
-    async def _put(self, channel: ExchangeChannel, app_metadata: bytes) -> None:
-        try:
-            message: str | BarrageError = checked_text(app_metadata)
-        except BarrageError as error:
-            message = error
-        await self._there(channel.put(message))
+    async def _put(self, channel: ExchangeChannel, app_metadata: bytes | None, *, has_rows: bool = False) -> None:
+        message = received(app_metadata or b"", has_rows=has_rows)
+        if message is not None:
+            await self._there(channel.put(message))
 
     async def _there(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run ``work`` on the event loop of the pages, and return its result."""
@@ -142,27 +128,6 @@ class RawPageExchange(OpenStream):
             self._running[outcome].cancel()
 
     # On the event loop of the pages.
-
-    async def _begin(self) -> ExchangeChannel:
-        channel = ExchangeChannel(
-            self.principal,
-            self.peer,
-            self.stall,
-            self._write,
-            self._finish,
-            self.server_state.limits.idle_stream_seconds,
-            None if self._session.is_plain else self._table,
-        )
-        self._page = page = Page(channel, self._service)
-        self._serving = asyncio.get_running_loop().create_task(page.run())
-        self._serving.add_done_callback(lambda _: channel.stop())
-        if self._ending is not None:
-            page.end(self._ending)
-        return channel
-
-    async def _leave(self, channel: ExchangeChannel) -> None:
-        channel.stop()
-        await asyncio.wait([self._serving])
 
     async def _write(self, messages: Sequence[bytes]) -> None:
         outcome: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -204,26 +169,6 @@ class RawPageExchange(OpenStream):
             self._loop.call_soon_threadsafe(self._over.set)
         except RuntimeError:
             logger.debug("the endpoint was closed before the page of %s ended", self.peer)
-
-    # On any thread.
-
-    def needs(self) -> Sequence[Need]:
-        """No rights: the streams of the page have their own."""
-        return ()
-
-    def cut(self) -> bool:
-        """Whether the call was ended: gRPC cannot end it while the client takes nothing."""
-        return False
-
-    def end(self, error: BarrageError) -> None:
-        """End the page with that reason."""
-        with suppress(RuntimeError):  # the loop has ended
-            self._service.loop.call_soon_threadsafe(self._end, error)
-
-    def _end(self, error: BarrageError) -> None:
-        self._ending = error
-        if self._page is not None:
-            self._page.end(error)
 
 
 def _pass_on(done: asyncio.Task[Result], outcome: concurrent.futures.Future[Result]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.server.auth import TokenSigner
 from barrage_server.server.authentication import Credentials
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.flight_service import FlightService
 from barrage_server.server.deephaven.service import (
-    AUTHORIZATION,
     HANDSHAKE,
     DeephavenService,
     shown_credentials,

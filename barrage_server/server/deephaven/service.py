@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from barrage_server.errors import AuthenticationError, DeadlineError, LimitError, WireFormatError
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.flight.errors import tagged_text
 from barrage_server.log import note, serving_call
 from barrage_server.server.auth import parse_authorization
@@ -22,7 +23,6 @@ from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
 __all__ = [
-    "AUTHORIZATION",
     "HANDSHAKE",
     "DeephavenService",
     "Handler",
@@ -39,7 +39,6 @@ Handler = Callable[[Call, Session], Awaitable[None]]
 Methods = dict[str, Handler]
 """Handlers by full method name."""
 
-AUTHORIZATION: Final = "authorization"
 _BEARER: Final = "bearer"
 HANDSHAKE: Final = "/arrow.flight.protocol.FlightService/Handshake"
 _ACTION: Final = "/arrow.flight.protocol.FlightService/DoAction"

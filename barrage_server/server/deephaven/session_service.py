@@ -7,6 +7,7 @@ from typing import Final
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.flight.authorization import AUTHORIZATION
 from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, unary
@@ -73,7 +74,7 @@ class SessionService:
     async def _new(self, _call: Call, session: Session, _request: proto.HandshakeRequest) -> proto.HandshakeResponse:
         milliseconds = int(self._state.server_state.limits.session_seconds * 1000)
         return proto.HandshakeResponse(
-            metadata_header=b"authorization",
+            metadata_header=AUTHORIZATION.encode(),
             session_token=f"Bearer {session.token}".encode(),
             token_expiration_delay_millis=milliseconds,
         )

@@ -10,7 +10,8 @@ of any origin may connect where credentials are required. Elsewhere see :mod:`~b
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Final
 
@@ -39,6 +40,7 @@ class WebEndpoint(WebFront):
         connections: connections at a time; further ones are told to retry later.
         origins: origins of web pages that may connect, besides this machine; ``None``: all may, because credentials
             are required.
+        clock: a monotonic clock, in seconds.
 
     """
 
@@ -51,11 +53,13 @@ class WebEndpoint(WebFront):
         *,
         connections: int = 2000,
         origins: Collection[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         limits = limits or SocketLimits()
         super().__init__(limits, most=connections, subprotocols=[SUBPROTOCOL], envelope_bytes=ENVELOPE_BYTES)
         self._service = service
         self._bounds = limits
+        self._clock = clock
         self._origins = (origins,) if isinstance(origins, str) else origins
 
     def socket(self, connection: ServerConnection) -> Socket:
@@ -63,7 +67,7 @@ class WebEndpoint(WebFront):
         # the port may be the page's, with another limit of messages
         most = self._bounds.message_bytes if self._bounds.stranger_bytes is None else self._bounds.stranger_bytes
         connection.protocol.max_message_size = most + ENVELOPE_BYTES
-        return Socket(connection, self._service, self._bounds)
+        return Socket(connection, self._service, self._bounds, self._clock)
 
     def page(self, connection: ServerConnection, request: Request) -> Response:
         """Answer a request that is no websocket by a text about this port."""

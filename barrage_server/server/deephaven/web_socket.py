@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from websockets.asyncio.server import ServerConnection
@@ -48,11 +47,14 @@ class Socket:
         connection: the websocket, open.
         service: runs the calls.
         limits: bounds of this connection.
+        clock: the server's clock.
     """
 
-    def __init__(self, connection: ServerConnection, service: Service, limits: SocketLimits) -> None:
+    def __init__(
+        self, connection: ServerConnection, service: Service, limits: SocketLimits, clock: Callable[[], float]
+    ) -> None:
         self.peer: Final = peer_of(connection)
-        self.stall: Final = StallWatch(time.monotonic)
+        self.stall: Final = StallWatch(clock)
         self._connection = connection
         self._service = service
         self._limits = limits

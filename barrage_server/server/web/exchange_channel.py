@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, DeadlineError, LimitError, WireFormatError
+from barrage_server.errors import BarrageError, DeadlineError, InvalidRequestError, LimitError, WireFormatError
 from barrage_server.server.principal import Principal
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.web.channel import ChannelClosedError, PageChannel
 from barrage_server.wire.page_messages import MOST_TEXT_BYTES, ExchangeKind
 
-__all__ = ["ExchangeChannel", "checked_text"]
+__all__ = ["ExchangeChannel", "received"]
 
 _MOST_WAITING: Final = 16
 """Unhandled messages at which reading stops."""
@@ -25,19 +25,27 @@ Write = Callable[[Sequence[bytes]], Awaitable[None]]
 """Writes messages; returns when there is room for more. ChannelClosedError: the client has disconnected."""
 
 
-def checked_text(app_metadata: bytes | memoryview) -> str:
-    """The text in a message of a page.
+def received(app_metadata: bytes | memoryview, *, has_rows: bool) -> str | BarrageError | None:
+    """The text in a message from a page, or the error of an invalid one.
 
-    Raises:
-        WireFormatError: it is no UTF-8.
-        LimitError: it is too long.
+    Args:
+        app_metadata: the message's app_metadata.
+        has_rows: whether the message has anything else.
+
+    Returns:
+        The text; InvalidRequestError for rows, LimitError for a text that is too long, and WireFormatError for bytes
+        that are not UTF-8; ``None`` for an empty message.
     """
+    if has_rows:
+        return InvalidRequestError("A page sends its messages in app_metadata, and no rows.")
+    if not app_metadata:
+        return None
     if len(app_metadata) > MOST_TEXT_BYTES:
-        raise LimitError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
+        return LimitError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
     try:
         return str(app_metadata, "utf-8")
     except UnicodeDecodeError:
-        raise WireFormatError("A message of a page is UTF-8 text.") from None
+        return WireFormatError("A message of a page is UTF-8 text.")
 
 
 class ExchangeChannel(PageChannel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from websockets.asyncio.server import ServerConnection
 
@@ -52,7 +51,7 @@ class ProgressWatch:
     def _look(self) -> None:
         if self._connection.transport.get_write_buffer_size() < self._left:
             self._begin()
-        elif self._stall.overdue(time.monotonic()) is None:
+        elif not self._stall.is_overdue:
             self._look_later()
         else:
             self._connection.transport.abort()

@@ -18,7 +18,7 @@ from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
 from barrage_server.plan.operation import Operation
 from barrage_server.server.authentication import Credentials
-from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.event_loop import EventLoop, end_other_tasks
 from barrage_server.server.figures import shown_to
 from barrage_server.server.log_ins import LogIns
 from barrage_server.server.loop_calls import LoopCalls
@@ -228,8 +228,4 @@ class PageService:
         self.tables.close()
         if not self._is_alone:
             return  # the owner of the loop ends its tasks
-        current = asyncio.current_task()
-        rest = [task for task in asyncio.all_tasks() if task is not current]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await end_other_tasks()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from websockets.asyncio.server import ServerConnection, broadcast
@@ -32,11 +31,12 @@ class WebsocketChannel(PageChannel):
     Args:
         connection: the websocket, open.
         seconds: seconds without taking a byte after which the page loses its connection.
+        clock: the server's clock.
     """
 
-    def __init__(self, connection: ServerConnection, seconds: float) -> None:
+    def __init__(self, connection: ServerConnection, seconds: float, clock: Callable[[], float]) -> None:
         self.peer = peer_of(connection)
-        self.stall = StallWatch(time.monotonic)
+        self.stall = StallWatch(clock)
         self._connection = connection
         self._seconds = seconds
 
@@ -106,7 +106,8 @@ class PageSocket:
     """
 
     def __init__(self, connection: ServerConnection, service: PageService) -> None:
-        self._channel = WebsocketChannel(connection, service.server_state.limits.slow_client_seconds)
+        state = service.server_state
+        self._channel = WebsocketChannel(connection, state.limits.slow_client_seconds, state.clock)
         self._page = Page(self._channel, service)
 
     @property
