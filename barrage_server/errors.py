@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose, in one tree.
+"""Every error that a user of this package may see, in one tree.
 
 ::
 
@@ -26,11 +26,16 @@
     ├── ReadOnlyError                the tables cannot be changed: the data directory cannot be written
     ├── JournalError                 the data directory is damaged, or of another version
     ├── DependencyError              an optional package or program is missing
+    ├── QueryStoppedError            Spark stopped the query while its batch waited for the server
     └── InternalError                a fault of this software; the text has an id of the log
         └── TableFailedError         a cycle failed in a table
+            └── ParentFailedError    ... in a table that this one is computed from
 
 Each class has a ``code``: the name of the gRPC status that an endpoint answers with. Texts are for the user: what is
 wrong, and what to do. They never have a file path of the server or a traceback.
+
+An exception that other code of the package always catches is no error of this tree, and is a class of its own module:
+the command line makes one line and an exit code of its ``UsageError``.
 """
 
 from __future__ import annotations
@@ -53,7 +58,9 @@ __all__ = [
     "LostBatchesError",
     "MessageTooLargeError",
     "NotFoundError",
+    "ParentFailedError",
     "PublishError",
+    "QueryStoppedError",
     "ReadOnlyError",
     "RowSetError",
     "SchemaMismatchError",
@@ -68,7 +75,7 @@ __all__ = [
 
 
 class BarrageError(Exception):
-    """The base of all errors that this package raises on purpose."""
+    """The base of all errors of this package that users may see."""
 
     code: ClassVar[str] = "UNKNOWN"
 
@@ -208,6 +215,13 @@ class DependencyError(BarrageError):
     code = "FAILED_PRECONDITION"
 
 
+class QueryStoppedError(BarrageError):
+    """A Spark query was stopped while its batch waited for the server.
+
+    Nothing of the batch is visible.
+    """
+
+
 class InternalError(BarrageError):
     """A fault of this software, or of a user's function.
 
@@ -234,6 +248,10 @@ class TableFailedError(InternalError):
 
     The text names the table, what failed, and why.
     """
+
+
+class ParentFailedError(TableFailedError):
+    """A cycle failed in a table that this one is computed from, directly or not."""
 
 
 for _name in __all__:  # they are public: see barrage_server.public, which has no place below this module

@@ -17,6 +17,29 @@ PACKAGE = Path(barrage_server.__file__).parent
 OF_PARTS = {"wire", "rowset"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in OF_PARTS]
 CLASSES = {*errors.__all__, "UsageError"}
+INNER = {
+    "cli/boundary.py": {"Terminated": "SIGTERM, which ends a command"},
+    "cli/usage.py": {"UsageError": "becomes a line on stderr, and an exit code"},
+    "engine/standalone.py": {"_MovedError": "has a write made in the graph of the server"},
+    "flight/errors.py": {
+        "InvalidArgument": "a status that Arrow sends",
+        "NotFound": "a status that Arrow sends",
+        "Unauthenticated": "a status that Arrow sends",
+        "Unauthorized": "a status that Arrow sends",
+        "Unavailable": "a status that Arrow sends",
+        "TimedOut": "a status that Arrow sends",
+        "Internal": "a status that Arrow sends",
+    },
+    "formula/compiled.py": {"_CompileError": "has a formula run without a compiler"},
+    "journal/record.py": {"UnclearEndError": "becomes a JournalError"},
+    "journal/recovery.py": {"_FailedCycle": "has a cycle left out that failed before"},
+    "operations/downsample/sequence.py": {"DisorderError": "has a downsampled table computed by its values"},
+    "operations/update_by/functions.py": {"RefusedRow": "becomes the error of its fault"},
+    "publish/delta.py": {"_AnotherTableError": "has rows published again, to another table"},
+    "server/console/stop_switch.py": {"ScriptStop": "stops a script, whose result says so"},
+    "server/web/channel.py": {"ChannelClosedError": "ends the session of a page that has left"},
+}
+"""Exceptions outside of errors.py, by their modules, and what those make of them who catch them."""
 BEGINS = re.compile(r"[^a-z]|[a-z_]+ (must|is|takes) |[a-z]+\(")
 ENDS = (".", "?", "}", ")")
 PARTS = {"a value is not of type {}: {}", "the cell was never written", "the end does not come after the start"}
@@ -42,3 +65,24 @@ def texts(module: Path) -> Iterator[tuple[int, str]]:
 def test_errors_are_sentences(module: Path) -> None:
     wrong = [(line, text) for line, text in texts(module) if not BEGINS.match(text) or not text.endswith(ENDS)]
     assert wrong == []
+
+
+def exceptions() -> dict[str, set[str]]:
+    """The classes of exceptions of each module, except errors.py and what is generated."""
+    classes = [
+        (path.relative_to(PACKAGE).as_posix(), node)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    found: dict[str, set[str]] = {}
+    for module, node in classes:
+        bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        if any(re.search(r"(Error|Exception|Invalid|Interrupt|Exit)$", base) for base in bases):
+            found.setdefault(module, set()).add(node.name)
+    del found["errors.py"]
+    return found
+
+
+def test_errors_are_one_tree_in_one_module() -> None:
+    assert exceptions() == {module: set(classes) for module, classes in INNER.items()}

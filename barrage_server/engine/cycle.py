@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barrage_server.engine.cycle_log import CycleNote
 from barrage_server.engine.update import TableUpdate
-from barrage_server.errors import BarrageError, InternalError, TableFailedError
+from barrage_server.errors import BarrageError, InternalError, ParentFailedError, TableFailedError
 
 if TYPE_CHECKING:
     from barrage_server.engine.derived import DerivedTable
     from barrage_server.engine.table import SourceTable, Table
 
-__all__ = ["Commit", "Cycle", "Operations", "ParentFailedError", "failure_below", "told"]
+__all__ = ["Commit", "Cycle", "Operations", "failure_below", "told"]
 
 logger = logging.getLogger("barrage_server.engine")
 
@@ -200,10 +200,6 @@ class Cycle:
         """Log why tables failed. Those that only follow a failed table are left out."""
         for table in self._unlogged:
             log_failure(table, self.step)
-
-
-class ParentFailedError(InternalError):
-    """A table fails because one has failed that it is computed from, directly or not."""
 
 
 def failure_below(table: DerivedTable, parent: Table) -> ParentFailedError:

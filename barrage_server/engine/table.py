@@ -13,7 +13,7 @@ from barrage_server.arguments import callback, shown
 from barrage_server.arguments import names as checked_names
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
-from barrage_server.engine.cycle import ParentFailedError, told
+from barrage_server.engine.cycle import told
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
 from barrage_server.engine.readable import Readable
@@ -25,7 +25,7 @@ from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.engine.weak_list import WeakList
-from barrage_server.errors import InvalidRequestError, TableFailedError, UnavailableError
+from barrage_server.errors import InvalidRequestError, ParentFailedError, TableFailedError, UnavailableError
 from barrage_server.formula.constant_comparisons import ConstantComparisons
 from barrage_server.plan.derivation import derive
 from barrage_server.plan.operable import Operable

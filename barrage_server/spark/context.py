@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barrage_server.errors import BarrageError
+from barrage_server.errors import QueryStoppedError
 from barrage_server.wire.protocol import PublishMode
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH_ID",
     "QUERY_ID",
-    "QueryStoppedError",
     "is_classic",
     "output_mode",
     "plan_size",
@@ -35,20 +34,12 @@ BATCH_ID: Final = "streaming.sql.batchId"
 """Local property: the number of the micro-batch."""
 
 
-class QueryStoppedError(BarrageError):
-    """The query was stopped while its batch waited for the server.
-
-    Spark tells this end from a failure by the text of the traceback that Python passes to Java. It must be short: Spark
-    searches the text with a regular expression that needs a stack frame per character.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The query was stopped while it waited for the server (py4j.protocol.Py4JJavaError: An error occurred "
-            "while calling Thread.sleep: java.lang.InterruptedException)."
-        )
-
-
+_STOPPED: Final = (
+    "The query was stopped while it waited for the server (py4j.protocol.Py4JJavaError: An error occurred while "
+    "calling Thread.sleep: java.lang.InterruptedException)."
+)
+"""Spark tells this end from a failure by the text of the traceback that Python passes to Java. It must be short: Spark
+searches the text with a regular expression that needs a stack frame per character."""
 _MODES: Final = {"append": PublishMode.APPEND, "update": PublishMode.UPSERT, "complete": PublishMode.REPLACE}
 # Spark's value for an unknown size: spark.sql.defaultSizeInBytes is the largest long.
 _UNKNOWN_SIZE: Final = 1 << 60
@@ -108,7 +99,7 @@ def sleep_for(spark: SparkSession, query: str | None) -> Callable[[float], None]
         try:
             thread.sleep(math.ceil(1000 * seconds))
         except Py4JJavaError:
-            raise QueryStoppedError from None
+            raise QueryStoppedError(_STOPPED) from None
 
     return sleep
 
