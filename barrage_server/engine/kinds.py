@@ -14,7 +14,7 @@ from barrage_server.engine.table import Table
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 
-__all__ = ["kind_name", "make_table", "spec_of"]
+__all__ = ["KIND_NAMES", "kind_name", "make_table", "spec_of"]
 
 _KINDS: Final[dict[type[Table], TableKind]] = {
     AppendTable: TableKind.APPEND,
@@ -23,6 +23,10 @@ _KINDS: Final[dict[type[Table], TableKind]] = {
     KeyedTable: TableKind.KEYED,
     ReplacedTable: TableKind.REPLACED,
 }
+_REPLICA: Final = "replica"
+_DERIVED: Final = "derived"
+KIND_NAMES: Final = (*map(str, TableKind), _REPLICA, _DERIVED)
+"""All that :func:`kind_name` returns."""
 
 
 def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
@@ -47,7 +51,7 @@ def kind_name(table: Table) -> str:
     for base in type(table).__mro__:
         if base in _KINDS:
             return str(_KINDS[base])
-    return "replica" if isinstance(table, ReplicaTable) else "derived"
+    return _REPLICA if isinstance(table, ReplicaTable) else _DERIVED
 
 
 def spec_of(table: Table) -> TableSpec | None:

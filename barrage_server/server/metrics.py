@@ -16,6 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from barrage_server.engine.kinds import KIND_NAMES
 from barrage_server.relay import FollowedState, FollowedStatistics
 from barrage_server.server.readiness import Readiness
 from barrage_server.server.server_state import ServerState
@@ -25,7 +26,6 @@ from barrage_server.server.translate import error_counts
 
 __all__ = ["Metrics", "counter", "gauge", "readiness_families", "server_families"]
 
-_TABLE_KINDS: Final = ("append", "ring", "blink", "keyed", "replaced", "replica", "derived")
 _STREAM_KINDS: Final = ("subscription", "upload", "download", "page")
 _PUBLISH_KINDS: Final = ("put", "commit", "update")
 
@@ -114,7 +114,7 @@ def _statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
     yield gauge("uptime_seconds", "Seconds since the server was made.", figures.uptime_seconds)
     yield counter("cycles", "Cycles of the update graph that became visible.", figures.step)
 
-    tables, rows, sizes = (dict.fromkeys(_TABLE_KINDS, 0.0) for _ in range(3))
+    tables, rows, sizes = (dict.fromkeys(KIND_NAMES, 0.0) for _ in range(3))
     for table in figures.tables:
         tables[table.kind] = tables.get(table.kind, 0.0) + 1
         rows[table.kind] = rows.get(table.kind, 0.0) + table.rows
