@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-ANYONES = {"_exit", "_repr_html_", "_jsc"}
+ANYONES = {"_exit", "_current_frames", "_repr_html_", "_jsc"}
 """Names with an underscore that other makers have made public: of Python, of notebooks, and of Spark."""
 PRIVATE: dict[str, tuple[set[str], str]] = {
     "rowset/forms.py": ({"_held", "_of", "_segments"}, "makes and tells the forms that the room chooses by itself"),
@@ -50,6 +51,9 @@ PRIVATE: dict[str, tuple[set[str], str]] = {
 }
 """The private members that a file reaches for, and why."""
 PAUSES = {
+    "faults/clients.py": "has processes that do nothing until they are killed, and end if they are forgotten",
+    "faults/guarded.py": "samples the memory of a process",
+    "faults/test_process_end.py": "has processes that do nothing until a signal comes, as programs of users",
     "faults/rounds.py": "disturbs at instants that are drawn, whatever happens until then",
     "spark/test_keeping.py": "waits in a process of Spark, which has none of the modules here",
 }
@@ -59,6 +63,23 @@ PAUSES = {
 def trees() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(TESTS.rglob("*.py")):
         yield path.relative_to(TESTS).as_posix(), ast.parse(path.read_text())
+
+
+def with_programs(tree: ast.Module) -> Iterator[tuple[int, ast.Module]]:
+    """A file, and the programs for other processes that it holds as texts; each with the line before its first one."""
+    yield 0, tree
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(str(text)):
+                pass
+            case ast.JoinedStr(parts):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in parts)
+            case _:
+                continue
+        try:
+            yield node.lineno - 1, ast.parse(textwrap.dedent(text))
+        except (SyntaxError, ValueError):  # not a program
+            continue
 
 
 def is_own(value: ast.expr) -> bool:
@@ -146,12 +167,26 @@ def test_what_files_may_reach_for_is_what_they_do() -> None:
     }
 
 
+def test_pauses_are_found_in_programs_held_as_texts() -> None:
+    texts = (
+        "PROGRAM = 'import time\\ntime.sleep(0.3)'",
+        'PROGRAM = """\nfor each in {drops}:\n    {then}\n    threading.Event().wait(0.3)\n"""',
+        "run(f'sleep({SECONDS})')",
+    )
+    for text in texts:
+        programs = [program for _, program in with_programs(ast.parse(text))]
+        assert [node for each in programs for node in ast.walk(each) if isinstance(node, ast.Call) and pauses(node)], (
+            text
+        )
+
+
 def test_nothing_waits_for_a_time() -> None:
     """A number that ``wait`` is given bounds it: it is for an event that some code sets, and not for one made here."""
     found = [
-        f"{name}:{node.lineno} {ast.unparse(node)}"
+        f"{name}:{before + node.lineno} {ast.unparse(node)}"
         for name, tree in trees()
-        for node in ast.walk(tree)
+        for before, program in with_programs(tree)
+        for node in ast.walk(program)
         if isinstance(node, ast.Call) and pauses(node)
     ]
     assert [place for place in found if place.partition(":")[0] not in PAUSES] == []
