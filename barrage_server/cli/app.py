@@ -325,7 +325,7 @@ def watch(
         columns=names(columns),
         interval_ms=interval,
         limit=0 if once else updates,
-        patience=wait,
+        wait=wait,
         plain=plain,
     ).run()
 

@@ -56,7 +56,7 @@ class Watch:
         columns: names of the columns in view; None for all.
         interval_ms: least time between two updates.
         limit: number of updates after which to stop; None for no limit.
-        patience: seconds to wait for the server and the table.
+        wait: seconds to wait for the server and the table.
         plain: print lines even in a terminal.
     """
 
@@ -68,7 +68,7 @@ class Watch:
     columns: Sequence[str] | None
     interval_ms: int
     limit: int | None
-    patience: float
+    wait: float
     plain: bool
 
     def run(self) -> None:
@@ -80,8 +80,8 @@ class Watch:
         if not self.full and (interactive or viewport is None):
             page = max(1, shutil.get_terminal_size().lines - OTHER_LINES) if in_terminal else _PLAIN_ROWS
             viewport = scroll.positions(page)
-        deadline = time.monotonic() + self.patience
-        with self.address.connect(self.patience) as client:
+        deadline = time.monotonic() + self.wait
+        with self.address.connect(self.wait) as client:
             subscribe = self._subscriber(client, viewport)
             with _retry_until(subscribe, deadline) as live:
                 if interactive:

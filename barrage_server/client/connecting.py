@@ -55,7 +55,7 @@ def connect(
         InvalidRequestError: the address is invalid, or another kind of server answers, such as a web server.
         AuthenticationError: the credentials are missing or wrong.
     """
-    patience = seconds(wait, "wait")
+    wait = seconds(wait, "wait")
     client = Client(
         uri,
         token=token,
@@ -69,7 +69,7 @@ def connect(
         tls_key=tls_key,
         graph=graph,
     )
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + wait
     delays = RetryPolicy(max_delay=1.0, deadline=None).delays()
     try:
         while True:

@@ -77,7 +77,7 @@ class _Run:
         self._data = data
         self._airports = airports
         # A slow replay has long pauses between files.
-        self._patience = _SECONDS_WITHOUT_PROGRESS + (0 if options.rate is None else 1_000 / options.rate)
+        self._timeout = _SECONDS_WITHOUT_PROGRESS + (0 if options.rate is None else 1_000 / options.rate)
         self._input = folder / "input"
         self._expected = folder / "expected"
         for path in (self._input, self._expected):
@@ -136,8 +136,8 @@ class _Run:
                     processed[report["table"]] = feeder.rows_of(report["files"])
             if state != (state := (feeder.rows, sum(processed.values()))):
                 moved = time.monotonic()
-            elif time.monotonic() > moved + self._patience:
-                raise PublishError(f"Spark has done nothing for {self._patience:g} s (its log: {spark.log}).")
+            elif time.monotonic() > moved + self._timeout:
+                raise PublishError(f"Spark has done nothing for {self._timeout:g} s (its log: {spark.log}).")
             if scene.replay_began is not None:
                 scene.replay_seconds = time.monotonic() - scene.replay_began
                 scene.replayed = min(processed.values())

@@ -126,15 +126,15 @@ class FollowedTable:
         """Wait for a state. Raises the same errors as :meth:`wait_live`."""
         self._progress.wait_for(state, timeout)
 
-    def wait_first(self, patience: float) -> None:
+    def wait_first(self, wait: float) -> None:
         """Wait until the table is served.
 
-        Transient errors are retried for ``patience`` seconds.
+        Transient errors are retried for ``wait`` seconds.
 
         Raises:
             BarrageError: the reason why the table is not served.
         """
-        self._progress.wait_first(patience)
+        self._progress.wait_first(wait)
 
     def __repr__(self) -> str:
         table = self._progress.table

@@ -92,15 +92,15 @@ class Progress:
             why = "" if self.error is None else f": {self.error}"
             raise DeadlineError(f"'{self.name}' was not {wanted} within {limit:g} s, but {self.state}{why}")
 
-    def wait_first(self, patience: float) -> None:
+    def wait_first(self, wait: float) -> None:
         """Wait until the table is served.
 
-        Transient errors are retried for ``patience`` seconds.
+        Transient errors are retried for ``wait`` seconds.
 
         Raises:
             BarrageError: the reason why the table is not served.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + wait
         with self.changed:
             while self.table is None:
                 self.check_open()

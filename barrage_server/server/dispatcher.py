@@ -28,8 +28,8 @@ logger = logging.getLogger("barrage_server.server")
 # Seconds after which a running turn stops counting against ``parallel``. Longer than a thread switch of the
 # interpreter, so that a waiting turn still counts. Multiplied by one plus the number of excess turns, so that an
 # overloaded machine does not start more and more threads.
-_PATIENCE = 0.02
-_MOST_PATIENCE = 0.2
+_COUNTED_SECONDS = 0.02
+_MOST_COUNTED_SECONDS = 0.2
 # Seconds within which a turn counts as short. No other thread begins one meanwhile: two threads with short turns hand
 # the interpreter lock to each other at every write, which takes longer than the turns.
 _SHORT = 0.002
@@ -376,7 +376,7 @@ class Dispatcher:
         if self._times:
             until = min(until, self._times[0])
         if self._ready:  # by then a turn may be long, or a thread stuck
-            until = min(until, now + (_SHORT if len(self._running) < self._parallel else self._patience()))
+            until = min(until, now + (_SHORT if len(self._running) < self._parallel else self._counted_seconds()))
         self._idle_threads += 1
         try:
             if self._leading_until is not None and self._leading_until <= until:
@@ -395,13 +395,13 @@ class Dispatcher:
 
     def _may_start(self, now: float) -> bool:
         """Whether a turn may begin beside those that run."""
-        patience = self._patience()
+        counted = self._counted_seconds()
         ages = [now - scheduled.started for scheduled in self._running]
-        return min(ages) >= _SHORT and sum(age < patience for age in ages) < self._parallel
+        return min(ages) >= _SHORT and sum(age < counted for age in ages) < self._parallel
 
-    def _patience(self) -> float:
+    def _counted_seconds(self) -> float:
         beyond = max(0, len(self._running) - self._parallel)
-        return min(_MOST_PATIENCE, _PATIENCE * (1 + beyond))
+        return min(_MOST_COUNTED_SECONDS, _COUNTED_SECONDS * (1 + beyond))
 
     def _collect(self, now: float) -> None:
         """Enqueue the tasks of changed signals and expired timers."""

@@ -114,7 +114,7 @@ class MicroBatch:
         return ", ".join(f"table {part.table!r}" for part in self.parts)
 
     @property
-    def impatient(self) -> Publisher:
+    def without_waiting(self) -> Publisher:
         """The connection, for calls that do not wait: staged rows expire by themselves."""
         return self.connection.with_policy(WaitPolicy(self.settings.uri, 0.0))
 
@@ -164,7 +164,7 @@ class MicroBatch:
         except (PySparkException, Py4JError) as error:
             # Tasks that did not fail have staged their rows under unknown tokens.
             with contextlib.suppress(BarrageError):
-                self.impatient.abort_batch(self.publisher, part.table, self.number)
+                self.without_waiting.abort_batch(self.publisher, part.table, self.number)
             raise _typed(error) or missing_module(error) or error from error
         return StagedPart([each.token for each in partitions], sum(each.nbytes for each in partitions), Ship.EXECUTORS)
 
@@ -183,11 +183,11 @@ class MicroBatch:
     def drop(self, tokens: Sequence[Iterable[str | None]]) -> None:
         """Drop the rows staged under ``tokens``, if the server can be reached."""
         with contextlib.suppress(BarrageError):
-            self.impatient.abort(token for own in tokens for token in own if token)
+            self.without_waiting.abort(token for own in tokens for token in own if token)
 
     def _keep(self) -> float:
         """Keep staged rows from expiring; returns the seconds for which they are safe."""
-        return min(self.impatient.keep_batch(self.publisher, part.table, self.number) for part in self.parts)
+        return min(self.without_waiting.keep_batch(self.publisher, part.table, self.number) for part in self.parts)
 
     def _by_data_source(self, part: Part, lasts: Lasts) -> StagedPart:
         """Stage and commit by the data source, which every Spark has."""

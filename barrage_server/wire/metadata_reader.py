@@ -18,7 +18,7 @@ _MOST_BYTES: Final = 1 << 12
 """The most bytes of a message whose layout is kept; longer ones are always decoded in full."""
 _MOST_FRAMES: Final = 32
 """The most layouts that are kept."""
-_MOST_VAIN: Final = 64
+_MOST_UNUSED: Final = 64
 """No layout is kept once the kept layouts outnumber the messages read by them by this number: the layouts of the
 sender do not recur."""
 
@@ -40,28 +40,28 @@ class MetadataReader:
     are decoded, and row sets with equal bytes are the same objects.
     """
 
-    __slots__ = ("_count", "_frames", "_vain")
+    __slots__ = ("_count", "_frames", "_unused")
 
     def __init__(self) -> None:
         self._frames: dict[int, list[_Frame]] = {}  # by the length of the message
         self._count = 0
-        self._vain = 0
+        self._unused = 0
 
     def read(self, data: bytes) -> BarrageMessage:
         """Decode app_metadata. Raises what :func:`decode_message` does."""
         for frame in self._frames.get(len(data), ()):
             metadata = frame.read(data) if frame.is_around(data) else None
             if metadata is not None:
-                self._vain = max(0, self._vain - 1)
+                self._unused = max(0, self._unused - 1)
                 return metadata
         message = decode_message(data)
-        if isinstance(message, UpdateMetadata) and len(data) <= _MOST_BYTES and self._vain < _MOST_VAIN:
+        if isinstance(message, UpdateMetadata) and len(data) <= _MOST_BYTES and self._unused < _MOST_UNUSED:
             self._keep(data, message)
         return message
 
     def _keep(self, data: bytes, metadata: UpdateMetadata) -> None:
         # Only the layout of this project's encoder is known to have vectors that do not overlap.
-        self._vain += 1
+        self._unused += 1
         if metadata.encode() == data:
             if self._count >= _MOST_FRAMES:
                 self._frames, self._count = {}, 0

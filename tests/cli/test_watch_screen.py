@@ -204,7 +204,7 @@ def test_once_in_a_terminal_prints_and_is_done(
     monkeypatch.setenv("LINES", "24")
     Watch(
         Address(numbers.uri), "numbers", viewport=range(3), full=False, reverse=False, columns=None, interval_ms=1,
-        limit=0, patience=0, plain=False,
+        limit=0, wait=0, plain=False,
     ).run()  # fmt: skip
     title, header, *rows, rest = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
     assert title.startswith("numbers  100 rows  live")

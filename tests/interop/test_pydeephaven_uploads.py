@@ -142,7 +142,7 @@ def test_a_message_far_beyond_what_grpc_takes_by_default(client: Pydeephaven) ->
 def test_an_upload_is_the_sessions_own_and_static(
     server: Server, client: Pydeephaven, quotes: KeyedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Exports, "patience", 0.1)
+    monkeypatch.setattr(Exports, "wait_seconds", 0.1)
     client.execute("t = session.import_table(session.open_table('quotes').to_arrow())")
     client.execute("again = session.table_service.fetch_etcr(t.pb_ticket)")
     assert client.evaluate("again.is_refreshing") is False

@@ -34,11 +34,11 @@ class Exports:
 
     Attributes:
         may_come: whether another call may define a number; False for a call without a session, which does not wait.
-        patience: seconds to wait for an undefined number.
+        wait_seconds: seconds to wait for an undefined number.
         listeners: called when an export is settled.
     """
 
-    patience: float = 5.0
+    wait_seconds: float = 5.0
 
     def __init__(self, limit: int = _NO_LIMIT, *, may_come: bool = True, counts: ExportCounts | None = None) -> None:
         self.may_come = may_come
@@ -201,7 +201,7 @@ class Exports:
         awaited: asyncio.Future[asyncio.Future[Table]] = asyncio.get_running_loop().create_future()
         self._awaited.setdefault(number, set()).add(awaited)
         try:
-            return await asyncio.wait_for(awaited, self.patience)
+            return await asyncio.wait_for(awaited, self.wait_seconds)
         except TimeoutError:
             raise InvalidRequestError(f"There is no export {number} in this session: no call has defined it.") from None
         finally:

@@ -259,8 +259,8 @@ class WebFront(ABC):
                 begun = now - self._halves.setdefault(connection, now)
                 if begun > limits.half_message_seconds and half < begun * limits.half_message_rate:
                     connection.transport.abort()
-            patience = 2 * limits.opening_seconds if socket is None else self.stranger_seconds(socket)
-            if (socket is None or not socket.is_known) and now - since > patience:
+            timeout = 2 * limits.opening_seconds if socket is None else self.stranger_seconds(socket)
+            if (socket is None or not socket.is_known) and now - since > timeout:
                 connection.transport.abort()
 
     def _bound_visitors(self, connection: ServerConnection) -> None:

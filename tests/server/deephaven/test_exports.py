@@ -67,7 +67,7 @@ def test_a_number_that_was_released_is_not_waited_for() -> None:
 def test_waiting_for_an_undefined_number_ends() -> None:
     async def run() -> None:
         session = Exports()
-        session.patience = 0.01
+        session.wait_seconds = 0.01
         session.define(2, TABLE)
         with pytest.raises(InvalidRequestError, match="no call has defined it"):
             await session.resolve(1)
@@ -82,11 +82,11 @@ def test_each_call_that_waits_for_a_number_waits_for_its_own_time() -> None:
 
     async def run() -> None:
         session = Exports()
-        session.patience = 0.05
+        session.wait_seconds = 0.05
         first = asyncio.ensure_future(session.resolve(7))
         cancelled = asyncio.ensure_future(session.resolve(7))
         await asyncio.sleep(0)
-        session.patience = 30.0
+        session.wait_seconds = 30.0
         later = [asyncio.ensure_future(session.resolve(7)) for _ in range(2)]
         await asyncio.sleep(0)
         cancelled.cancel()
