@@ -128,7 +128,7 @@ class Cycle:
                 continue
             self._follow(table)
             if table.peek() is not table.version or table.failure is not None:
-                for child in table.followers():
+                for child in table.affected_children():
                     if child not in known:
                         known.add(child)
                         heapq.heappush(waiting, (child.height, child.number, child))

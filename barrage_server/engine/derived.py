@@ -229,7 +229,7 @@ class DerivedTable(Table):
             graph.bounded_seconds += clock() - began
         return update
 
-    def followers(self) -> Iterable[DerivedTable]:
+    def affected_children(self) -> Iterable[DerivedTable]:
         """The children that a cycle computes after this table has changed or failed."""
         return self.children
 

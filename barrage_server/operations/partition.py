@@ -87,7 +87,7 @@ class Partition(DerivedTable):
         with self.graph.in_one_turn():
             return self._constituent(_NONE, self.peek(), RowSet.EMPTY)
 
-    def followers(self) -> Iterable[DerivedTable]:
+    def affected_children(self) -> Iterable[DerivedTable]:
         """The tables of changed groups.
 
         These are all tables if this one has failed, or if rows of the past can be read.
