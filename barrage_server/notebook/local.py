@@ -109,7 +109,7 @@ class _Host:
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             now = time.monotonic()
-            await self.service.workers.run(state.followers.tidy, now)
+            await self.service.workers.run(state.feeds.tidy, now)
             state.resumption.history.tidy(now)
             state.results.tidy(now)
 

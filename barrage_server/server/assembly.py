@@ -107,7 +107,7 @@ def assemble(
         ledger=ledger,
         committer=Committer(catalog, staging, ledger),
         durability=durability,
-        followers=TableFeeds(dispatcher, subscriptions),
+        feeds=TableFeeds(dispatcher, subscriptions),
         dispatcher=dispatcher,
         streams=streams,
         checks=Workers(os.cpu_count() or 1, "barrage-checks"),

@@ -273,7 +273,7 @@ class ExchangeState:
         if subscription is not None:
             subscription.close()
         if entry is not None:
-            self._server_state.followers.leave(entry)
+            self._server_state.feeds.leave(entry)
         if history is not None:
             self._server_state.resumption.leave(history)
 
@@ -312,7 +312,7 @@ class ExchangeState:
         if self.table is not None:
             raise InvalidRequestError("This stream has answered snapshot requests; subscribe on a stream of its own.")
         message_format = self._format
-        self._entry = self._server_state.followers.join(table, message_format.family, message_format.columns)
+        self._entry = self._server_state.feeds.join(table, message_format.family, message_format.columns)
         feed = self._entry.feed
         since: UpdateNode | None = None
         lineage, point, resumption = "", message_format.resume, self._server_state.resumption
@@ -333,7 +333,7 @@ class ExchangeState:
     def _snapshot(self, request: SnapshotRequest, table: Table) -> None:
         if self._subscription is not None:
             raise InvalidRequestError("This stream is a subscription; ask for snapshots on a stream of their own.")
-        feed = self._server_state.followers.feed(table, self._format.family, self._format.columns)
+        feed = self._server_state.feeds.feed(table, self._format.family, self._format.columns)
         answer = snapshot_message(feed, request, table.version, self._format.lengths)
         with self._has_room:
             self._outbox.append(answer)

@@ -48,7 +48,7 @@ def collected(
     exchanges = streams.subscriptions()
     listed = server_state.catalog.tables()
     served = frozenset(listed)
-    tables = tuple(_figures(table, served, server_state.followers.count(table)) for table in listed)
+    tables = tuple(_figures(table, served, server_state.feeds.count(table)) for table in listed)
     commits = server_state.ledger.entries().items()
     return ServerStatistics(
         uptime_seconds=uptime_seconds,

@@ -37,7 +37,7 @@ class Housekeeping:
         server_state = self._server_state
         server_state.staging.expire(now)
         server_state.ledger.expire(server_state.wall_clock())
-        server_state.followers.tidy(now)
+        server_state.feeds.tidy(now)
         server_state.resumption.history.tidy(now)
         server_state.access.tidy(now)
         server_state.leases.tidy()

@@ -51,7 +51,7 @@ class ServerState:
         staging: batches that wait for their commit.
         ledger: the last batch of each publisher.
         committer: turns staged batches into deltas.
-        followers: tables with subscribers.
+        feeds: tables with subscribers.
         dispatcher: the threads that serve subscriptions.
         streams: open streams.
         checks: threads that check uploads while they arrive.
@@ -77,7 +77,7 @@ class ServerState:
     staging: StagingArea
     ledger: Ledger
     committer: Committer
-    followers: TableFeeds
+    feeds: TableFeeds
     dispatcher: Dispatcher
     streams: Streams
     checks: Workers

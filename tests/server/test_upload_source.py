@@ -87,7 +87,7 @@ def server_state() -> Iterator[ServerState]:
         staging=staging,
         ledger=ledger,
         committer=Committer(catalog, staging, ledger),
-        followers=TableFeeds(dispatcher, SubscriptionLimits()),
+        feeds=TableFeeds(dispatcher, SubscriptionLimits()),
         dispatcher=dispatcher,
         streams=Streams({"upload": limits.uploads}),
         checks=checks,

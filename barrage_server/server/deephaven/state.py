@@ -212,7 +212,7 @@ class EndpointState:
         return await self._by_columns(table, lambda: self._schema(table, family).serialize().to_pybytes())
 
     def _schema(self, table: Table, family: ClientFamily) -> pa.Schema:
-        return self.server_state.followers.feed(table, family).schema
+        return self.server_state.feeds.feed(table, family).schema
 
     async def _by_columns(self, table: Table, work: Callable[[], Result]) -> Result:
         return work() if self.is_light(table) else await self.heavy.run(work)
