@@ -243,11 +243,11 @@ class Wire:
 
     def __init__(self, server: Server) -> None:
         self._target = int(url_of(server).rpartition(":")[2])
-        self._door = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self._ends: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._let_in, daemon=True)]
         self._threads[0].start()
-        self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def cut(self) -> None:
         """End all connections, as a network does: without a word."""
@@ -256,16 +256,16 @@ class Wire:
             _shut(end)
 
     def close(self) -> None:
-        _shut(self._door)
+        _shut(self._listener)
         self.cut()
         for thread in self._threads:
             thread.join(10)
-        self._door.close()
+        self._listener.close()
 
     def _let_in(self) -> None:
         while True:
             try:
-                near, _ = self._door.accept()
+                near, _ = self._listener.accept()
             except OSError:
                 return
             far = socket.create_connection(("127.0.0.1", self._target))

@@ -1,4 +1,4 @@
-"""Our client through the door for Deephaven's clients: everything works there as it does through Flight's."""
+"""Our client at the endpoint for Deephaven's clients: all works as it does at Flight's."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_it_is_known_for_what_it_is(server: bs.Server, client: bs.Client) -> Non
 
 
 def test_snapshots_of_parts_have_their_columns(server: bs.Server, client: bs.Client) -> None:
-    """Columns that were not asked for are empty on this door."""
+    """Columns that were not asked for are empty at this endpoint."""
     whole = server.table("t").to_arrow()
     assert client.snapshot("t") == whole
     assert client.snapshot("t", ["text"]) == whole.select(["text"])
