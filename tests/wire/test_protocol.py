@@ -200,7 +200,7 @@ def test_schemas_travel_with_their_metadata() -> None:
 
 
 def test_a_schema_with_texts_that_are_none_is_refused() -> None:
-    """Names are decoded when they are asked for, which would be long after the door."""
+    """Names are decoded when they are asked for, which would be long after it was checked."""
     data = pa.schema([("name", pa.string())]).serialize().to_pybytes()
     text = base64.b64encode(data.replace(b"name", b"na\xa3e")).decode()
     for decode in (CreateRequest.from_json, CommitRequest.from_json):
