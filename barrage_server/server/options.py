@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection, Mapping, Sequence
 
-from barrage_server.arguments import flag, integer, shown
+from barrage_server.arguments import flag, integer, listed_names, shown
 from barrage_server.errors import InvalidRequestError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.server.access import Role, checked_roles
@@ -27,14 +27,13 @@ __all__ = [
 ]
 
 
-def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[str]:
-    """``names``; InvalidRequestError unless each is the name of one of ``roles``."""
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InvalidRequestError(f"default_roles must be a list of names, not {shown(names)}.")
-    unknown = sorted(set(names) - set(roles))
+def role_names(names: Collection[str], roles: Mapping[str, Role]) -> tuple[str, ...]:
+    """``names`` as a tuple; InvalidRequestError unless each names one of ``roles``."""
+    found = listed_names(names, "default_roles")
+    unknown = sorted(set(found) - set(roles))
     if unknown:
         raise InvalidRequestError(f"default_roles must be names of roles, and {shown(unknown[0])} is none.")
-    return names
+    return found
 
 
 def check_console(console: bool, host: str, *, is_guarded: bool, has_port: bool, has_web: bool) -> None:

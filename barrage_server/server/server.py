@@ -159,6 +159,7 @@ class Server(TableMethods):
             web_port=web_port,
         )
         page_names = names(web_hosts, "web_hosts", single=True) if web_hosts else ()
+        origins = names(deephaven_web_origins, "deephaven_web_origins", single=True) if deephaven_web_origins else ()
         instance(limits, Limits, "limits")
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
@@ -220,7 +221,7 @@ class Server(TableMethods):
             undo.pop_all()
         end_with_process(self, Ending.SERVER)
         try:
-            self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
+            self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, origins)
             self._endpoints.open_pages(web_port, page_names)
         except BaseException:
             self.close(0.1)
