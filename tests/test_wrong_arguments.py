@@ -32,6 +32,8 @@ def calls(world: World) -> dict[str, Case]:
                 "limits": "table",
                 "roles": "roles",
                 "default_roles": "role names",
+                "tls_certificate": "pem",
+                "tls_key": "pem",
                 "tls_client_root_certs": "pem",
                 "http_host": "text",
                 "web_hosts": "some names",
@@ -94,7 +96,13 @@ def calls(world: World) -> dict[str, Case]:
         "Server.reload": (
             server.reload,
             {},
-            {"token": "token", "roles": "roles", "default_roles": "role names", "tls": "tls"},
+            {
+                "token": "token",
+                "roles": "roles",
+                "default_roles": "role names",
+                "tls_certificate": "pem",
+                "tls_key": "pem",
+            },
         ),
         "Server.wait": (server.wait, {"timeout": 0}, {"timeout": "seconds"}),
         "Server.close": (server.close, {"grace": 1.0}, {"grace": "seconds"}),

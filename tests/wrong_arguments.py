@@ -63,7 +63,6 @@ WRONG: dict[str, list[Any]] = {
     "token": [3, b"bytes", [3], [], " ", object(), [HALF], HALF],
     "roles": [3, "reader", ["reader"], {"r": "read"}, {3: bs.Role([], [])}, {HALF: bs.Role([], [])}],
     "role names": ["r", ["nope"], [HALF], 3, [3], object(), b"r"],
-    "tls": [3, "pem", ("a",), ("", "")],
     "list of texts": [None, 3, "read", [3], [None], [""], object(), [HALF]],
     "column names": [3, "read", [], [3], [None], object(), [HALF]],
     "condition": [3, "", "x = 1", "x ==", "f(x) == 1", b"x == 1", [], object(), HALF],

@@ -81,12 +81,19 @@ def check_named_roles(named: Collection[str], roles: Mapping[str, Role]) -> None
         )
 
 
-def tls_identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
-    """Read certificate chain and private key; InvalidRequestError if that fails."""
-    if not isinstance(tls, tuple | list) or len(tls) != 2:
-        raise InvalidRequestError("tls is a pair: the certificate chain and the private key, as PEM or as paths.")
-    chain, key = tls
-    return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
+def tls_identity(tls_certificate: Pem | None, tls_key: Pem | None) -> TlsIdentity | None:
+    """Read certificate chain and private key; ``None`` without both.
+
+    Raises:
+        InvalidRequestError: one of the two is missing or cannot be read.
+
+    """
+    if tls_certificate is None and tls_key is None:
+        return None
+    if tls_certificate is None or tls_key is None:
+        given, missing = ("tls_certificate", "tls_key") if tls_key is None else ("tls_key", "tls_certificate")
+        raise InvalidRequestError(f"{given} needs {missing}: TLS is served with a certificate and its private key.")
+    return read_pem(tls_certificate, "tls_certificate"), read_pem(tls_key, "tls_key", is_secret=True)
 
 
 def check_ports(**ports: int | None) -> None:
@@ -96,7 +103,7 @@ def check_ports(**ports: int | None) -> None:
             integer(port, what, most=65_535)
 
 
-def checked_client_roots(tls_client_root_certs: Pem, tls: tuple[Pem, Pem] | None) -> bytes:
+def checked_client_roots(tls_client_root_certs: Pem, *, is_encrypted: bool) -> bytes:
     """Read the certificates to trust for clients.
 
     Raises:
@@ -104,9 +111,10 @@ def checked_client_roots(tls_client_root_certs: Pem, tls: tuple[Pem, Pem] | None
 
     """
     roots = read_pem(tls_client_root_certs, "tls_client_root_certs")
-    if tls is None:
+    if not is_encrypted:
         raise InvalidRequestError(
-            "tls_client_root_certs is for a server with tls: certificates are shown in its handshake."
+            "tls_client_root_certs is for a server with tls_certificate and tls_key: certificates are shown in its "
+            "handshake."
         )
     return roots
 
@@ -168,8 +176,8 @@ def check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
         )
     if not is_encrypted:
         missing.append(
-            "Set tls (--tls-certificate and --tls-key), or allow that tokens and tables can be read in transit with "
-            "allow_plaintext=True (--allow-plaintext)."
+            "Set tls_certificate and tls_key (--tls-certificate and --tls-key), or allow that tokens and tables can be "
+            "read in transit with allow_plaintext=True (--allow-plaintext)."
         )
     if missing:
         both = " Both together are insecure=True (--insecure)." if len(missing) > 1 else ""

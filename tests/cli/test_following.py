@@ -130,7 +130,7 @@ def test_the_certificates_for_all_are_trusted_of_those_without_some(server: bs.S
     authority.cert_pem.write_to_path(str(roots))
     default = load_settings(None, {"follow_tls_root_certs": str(roots)}).follow_tls_root_certs
     schema = pa.schema([("a", pa.int8())])
-    with bs.Server(tls=(chain, issued.private_key_pem.bytes())) as safe, bs.Server() as plain:
+    with bs.Server(tls_certificate=chain, tls_key=issued.private_key_pem.bytes()) as safe, bs.Server() as plain:
         for upstream, name in ((safe, "safe"), (plain, "plain")):
             upstream.append_table("t", schema).append({"a": [1, 2]})
             follow(server, FollowSettings(uri=f"{upstream.uri}/t", name=name), None, default).wait_live(60)

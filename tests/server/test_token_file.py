@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -130,7 +130,8 @@ def test_roles_are_a_list_of_defined_names(tmp_path: Path) -> None:
         with pytest.raises(bs.InvalidRequestError, match=r"roles must be a list of names; write roles=\['admin'\]"):
             make()
     wrong = bs.TokenFile(path, ["nope"])
-    for token in (wrong, [wrong, "other"]):
+    given: list[Any] = [wrong, [wrong, "other"]]
+    for token in given:
         with pytest.raises(bs.InvalidRequestError, match="name the role 'nope', which is not defined"):
             bs.Server(token=token, roles=reader)
     with bs.Server(token=bs.TokenFile(path, ["reader"]), roles=reader) as server:
