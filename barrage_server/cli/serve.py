@@ -157,6 +157,7 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
             default_roles=settings.default_roles,
             limits=settings.limits,
             subscriptions=settings.subscriptions,
+            writers=settings.writers,
             tls_certificate=certificate,
             tls_key=key,
             tls_client_root_certs=settings.tls_client_root_certs,
