@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from barrage_server.arguments import shown
+from barrage_server.arguments import shown, unbroken
 from barrage_server.errors import InvalidRequestError
 
 __all__ = ["DEFAULT_PORT", "DEFAULT_WEB_PORT", "ServerAddress", "TableAddress"]
@@ -136,7 +136,7 @@ class TableAddress:
 def _split(uri: str) -> tuple[str, str]:
     if not isinstance(uri, str):
         raise InvalidRequestError(f"{shown(uri)} is no address of a server; {_HELP}")
-    scheme, separator, rest = uri.strip().partition("://")
+    scheme, separator, rest = unbroken(uri, f"The address {_shown(uri)}").strip().partition("://")
     if not separator:
         scheme, rest = "grpc", uri.strip()
     if scheme in _WEB:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -30,11 +31,13 @@ __all__ = [
     "Moment",
     "as_path",
     "callback",
+    "class_with_article",
     "duration_nanoseconds",
     "flag",
     "instance",
     "integer",
     "is_writable",
+    "listed_names",
     "moment_nanoseconds",
     "names",
     "number",
@@ -42,6 +45,7 @@ __all__ = [
     "seconds",
     "shown",
     "text",
+    "unbroken",
 ]
 
 Duration: TypeAlias = int | str | timedelta | _NumpyDuration
@@ -50,6 +54,7 @@ Moment: TypeAlias = int | str | datetime | _NumpyMoment
 """Nanoseconds since 1970 UTC, a text with a zone, or a moment of Python, pandas or numpy."""
 
 _SHOWN: Final = 60
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _UNWRITABLE: Final = 10**4_000
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -83,12 +88,20 @@ _BOUNDED.maxlist = _BOUNDED.maxtuple = _BOUNDED.maxdict = _BOUNDED.maxset = _BOU
 
 def shown(value: object) -> str:
     """Show ``value`` in a text of an error: its ``repr``, cut, or its class."""
-    name = type(value).__name__
-    words = f"an {name}" if name[:1] in "AEIOU" else f"a {name}"
+    words = class_with_article(value)
     with suppress(Exception):  # the repr of a caller's object may raise
         told = _BOUNDED.repr(value).strip()
         words = words if "\n" in told else told
     return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}..."
+
+
+def class_with_article(value: object) -> str:
+    """The class of ``value`` with its article: ``an int``.
+
+    For texts of errors on values that may be secrets.
+    """
+    name = type(value).__name__
+    return f"an {name}" if name[:1].lower() in ("a", "e", "i", "o", "u") else f"a {name}"
 
 
 def text(value: Any, what: str) -> str:
@@ -105,6 +118,19 @@ def text(value: Any, what: str) -> str:
         raise InvalidRequestError(f"{what} must be a string, not {shown(value)}.")
     if not value.strip():
         raise InvalidRequestError(f"{what} must not be empty.")
+    return unbroken(value, what)
+
+
+def unbroken(value: str, what: str) -> str:
+    """``value``; an error for half of a surrogate pair, which UTF-8 cannot encode.
+
+    The text of the error leaves ``value`` out: it may be a secret.
+
+    Raises:
+        InvalidRequestError: it has one.
+    """
+    if not value.isascii() and _HALF.search(value) is not None:
+        raise InvalidRequestError(f"{what} has half of a surrogate pair, which is no character.")
     return value
 
 
@@ -123,13 +149,34 @@ def names(value: Any, what: str, *, single: bool = False) -> tuple[str, ...]:
         if single:
             return (text(value, what),)
         raise InvalidRequestError(f"{what} is a list of names: write [{value!r}].")
-    found = (
-        tuple(value) if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | memoryview) else None
-    )
-    if found is None or not all(isinstance(name, str) for name in found):
-        raise InvalidRequestError(f"{what} must be a list of names, not {shown(value)}.")
+    found = _name_tuple(value, what)
     if not found:
         raise InvalidRequestError(f"{what} must have at least one name.")
+    return found
+
+
+def listed_names(value: Any, what: str) -> tuple[str, ...]:
+    """``value`` as a tuple, if it is a list of names, which may be empty.
+
+    Args:
+        value: what the caller passed.
+        what: the name of the argument, as the beginning of a sentence.
+
+    Raises:
+        InvalidRequestError: it is not a list of strings.
+    """
+    if isinstance(value, str):
+        raise InvalidRequestError(f"{what} must be a list of names; write {what}=[{shown(value)}].")
+    return _name_tuple(value, what)
+
+
+def _name_tuple(value: Any, what: str) -> tuple[str, ...]:
+    is_list = isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | memoryview)
+    found = tuple(value) if is_list else None
+    if found is None or not all(isinstance(name, str) for name in found):
+        raise InvalidRequestError(f"{what} must be a list of names, not {shown(value)}.")
+    for name in found:
+        unbroken(name, f"{shown(name)} in {what}")
     return found
 
 
@@ -176,9 +223,10 @@ def number(value: Any, what: str) -> float:
     Raises:
         InvalidRequestError: it is not.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(float(value)):
+    found = _finite(value)
+    if found is None:
         raise InvalidRequestError(f"{what} must be a number, not {shown(value)}.")
-    return float(value)
+    return found
 
 
 def seconds(value: Any, what: str, *, positive: bool = False) -> float:
@@ -190,12 +238,21 @@ def seconds(value: Any, what: str, *, positive: bool = False) -> float:
         InvalidRequestError: it is not.
     """
     kind = "positive number" if positive else "number"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidRequestError(f"{what} must be a {kind} of seconds, not {shown(value)}.")
-    found = float(value)
-    if not isfinite(found) or found < 0 or (positive and found == 0):
+    found = _finite(value)
+    if found is None or found < 0 or (positive and found == 0):
         raise InvalidRequestError(f"{what} must be a {kind} of seconds, not {shown(value)}.")
     return min(found, _FOREVER)
+
+
+def _finite(value: Any) -> float | None:
+    """The float of a finite number; None for other values."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if isfinite(found) else None
 
 
 def duration_nanoseconds(value: Any) -> Any:
@@ -270,15 +327,29 @@ def instance(value: Any, kind: type, what: str) -> None:
         raise InvalidRequestError(f"{what} must be a {kind.__name__}, not {shown(value)}.")
 
 
-def as_path(value: Any, what: str) -> Path:
+def as_path(value: Any, what: str, kind: str = "folder or file") -> Path:
     """Check that ``value`` is a path or the text of one, and return it.
 
+    Args:
+        value: what the caller passed.
+        what: the name of the argument, as the beginning of a sentence.
+        kind: what is there, for the text of the error.
+
     Raises:
-        InvalidRequestError: it is not.
+        InvalidRequestError: it is not, or no file can have that name.
     """
-    if not isinstance(value, str | os.PathLike):
-        raise InvalidRequestError(f"{what} must be the path of a folder or file, not {shown(value)}.")
-    return Path(text(os.fspath(value), what))
+    found = os.fspath(value) if isinstance(value, str | os.PathLike) else value
+    if not isinstance(found, str):
+        raise InvalidRequestError(f"{what} must be the path of a {kind}, not {shown(value)}.")
+    if not found.strip():
+        raise InvalidRequestError(f"{what} must not be empty.")
+    try:
+        is_path = b"\0" not in os.fsencode(found)  # bytes that are no UTF-8 are halves of surrogate pairs in Python
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise InvalidRequestError(f"{what} must be the path of a {kind}, and {shown(value)} cannot be one.")
+    return Path(found)
 
 
 def callback(value: Any, what: str) -> Callable[..., Any]:

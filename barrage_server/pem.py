@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from barrage_server.arguments import class_with_article, shown
 from barrage_server.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def read_pem(given: Pem, what: str, *, is_secret: bool = False) -> bytes:
     Raises:
         InvalidRequestError: the file does not exist, or has no PEM text.
     """
-    text = given.encode() if isinstance(given, str) else given
+    text = given.encode("utf-8", "replace") if isinstance(given, str) else given
     if isinstance(text, bytes) and _MARK in text:
         return text
     try:
         path = os.fsdecode(given)
     except TypeError:
-        found = f"a {type(given).__name__}" if is_secret else repr(given)
+        found = class_with_article(given) if is_secret else shown(given)
         raise InvalidRequestError(f"{what} takes PEM text or the path of a PEM file, not {found}.") from None
     place = "what it was given" if is_secret and not isinstance(given, os.PathLike) else repr(path[:200])
     try:

@@ -53,7 +53,7 @@ def test_server_client_relay_and_sink_take_files(tmp_path: Path) -> None:
     chain.write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
     key.write_bytes(issued.private_key_pem.bytes())
     roots.write_bytes(authority.cert_pem.bytes())
-    with bs.Server(tls=(chain, str(key))) as server:
+    with bs.Server(tls_certificate=chain, tls_key=str(key)) as server:
         with bs.connect(server.uri, tls_root_certs=roots) as client:
             client.publish("t", {"n": [1]})
         with bs.Server() as relay:

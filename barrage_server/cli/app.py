@@ -287,7 +287,7 @@ def watch(
     reverse: Reverse = False,
     columns: Columns = None,
     full: Annotated[bool, typer.Option("--full", help="Follow the whole table instead of a window.")] = False,
-    interval: Annotated[
+    interval_ms: Annotated[
         int, typer.Option(help="Least time between updates, in milliseconds.", metavar="MS", min=0)
     ] = 100,
     updates: Annotated[int | None, typer.Option(help="Stop after this many updates.", metavar="N", min=0)] = None,
@@ -323,7 +323,7 @@ def watch(
         full=full,
         reverse=reverse,
         columns=names(columns),
-        interval_ms=interval,
+        interval_ms=interval_ms,
         limit=0 if once else updates,
         wait=wait,
         plain=plain,

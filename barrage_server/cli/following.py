@@ -33,8 +33,11 @@ class FollowSettings(BaseModel):
         tls_certificate: certificate to show upstream: PEM, or the path of a PEM file; ``follow_tls_certificate`` and
             ``follow_tls_key`` of the settings when this and ``tls_key`` are absent.
         tls_key: its private key: PEM, or the path of a PEM file.
+        headers: further headers of every call upstream; ``authorization`` is a log-in of another kind.
         columns: columns to follow; all when absent.
         interval_ms: least time between two updates, in milliseconds; 0 for the upstream's default.
+        timeout: most seconds of a short call upstream, and most seconds without progress of a longer call.
+        max_delay: most seconds between two attempts to reach a lost upstream.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -47,8 +50,11 @@ class FollowSettings(BaseModel):
     tls_root_certs: str | None = None
     tls_certificate: str | None = None
     tls_key: SecretStr | None = None
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     interval_ms: int = Field(default=10, ge=0)
+    timeout: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    max_delay: float = Field(default=5.0, gt=0, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -80,7 +86,9 @@ def follow(
     Raises:
         UsageError: the settings contradict each other.
     """
-    token = table.token if table.token is not None or table.user is not None else default_token
+    headers = {name: value.get_secret_value() for name, value in table.headers.items()}
+    has_log_in = table.token is not None or table.user is not None or any(map(_is_log_in, headers))
+    token = table.token if has_log_in else default_token
     try:
         trusted, setting = (
             (table.tls_root_certs, "tls_root_certs")
@@ -99,15 +107,22 @@ def follow(
             token=_shown(token),
             user=table.user,
             password=_shown(table.password),
+            headers=headers or None,
             tls_root_certs=roots,
             tls_certificate=certificate,
             tls_key=key,
             columns=table.columns,
             interval_ms=table.interval_ms,
+            timeout=table.timeout,
+            max_delay=table.max_delay,
             wait=None,
         )
     except BarrageError as error:
         raise UsageError(f"Following {table.uri!r}: {error}") from None
+
+
+def _is_log_in(header: str) -> bool:
+    return header.lower() == "authorization"
 
 
 def _shown(secret: SecretStr | None) -> str | None:

@@ -146,6 +146,7 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
     Raises:
         UsageError: the data directory is damaged, or something else.
     """
+    certificate, key = settings.tls_identity() or (None, None)
 
     def opened(page: int | None) -> bs.Server:
         return bs.Server(
@@ -156,7 +157,9 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
             default_roles=settings.default_roles,
             limits=settings.limits,
             subscriptions=settings.subscriptions,
-            tls=settings.tls_identity(),
+            writers=settings.writers,
+            tls_certificate=certificate,
+            tls_key=key,
             tls_client_root_certs=settings.tls_client_root_certs,
             insecure=settings.insecure,
             allow_anonymous=settings.allow_anonymous,
@@ -236,11 +239,13 @@ def reload_access(
         ):
             if gone:
                 raise UsageError(f"The settings have no {what} any more. To serve without {what}, restart the server.")
+        certificate, key = settings.tls_identity() or (None, None)
         server.reload(
             token=accepted or None,
             roles=roles,
             default_roles=settings.default_roles,
-            tls=settings.tls_identity(),
+            tls_certificate=certificate,
+            tls_key=key,
         )
     except (UsageError, BarrageError) as error:
         logger.error("credentials, roles and certificates stay as they were: %s", error)

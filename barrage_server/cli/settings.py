@@ -27,6 +27,7 @@ from pydantic_settings import (
 )
 
 from barrage_server.address import DEFAULT_PORT
+from barrage_server.arguments import shown
 from barrage_server.cli.following import FollowSettings
 from barrage_server.cli.secret import Secret
 from barrage_server.cli.text import sentence
@@ -51,6 +52,14 @@ _NEAR: Final = 0.85
 """Least similarity (share of equal characters) to a setting of a variable that counts as misspelt."""
 
 
+def _key(value: object) -> object:
+    """The key columns; a string is one column."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(name, str) and name.strip() for name in found):
+        raise ValueError(f"must be the name of a column or a list of names, not {shown(value)}")
+    return found
+
+
 class TableSettings(BaseModel):
     """A table that exists from the start.
 
@@ -58,7 +67,7 @@ class TableSettings(BaseModel):
         name: its name for clients.
         columns: Arrow type names by column name, in order, such as ``{sym = "string", price = "double"}``.
         kind: ``append``, ``keyed``, ``ring``, ``blink`` or ``replaced``; by default from ``key`` or ``capacity``.
-        key: key columns, for ``keyed``.
+        key: the key column or a list of them, for ``keyed``.
         capacity: number of rows, for ``ring``.
         durable: whether the data directory keeps it; by default if there is one and the kind can be.
     """
@@ -68,7 +77,7 @@ class TableSettings(BaseModel):
     name: str
     columns: dict[str, str] = Field(min_length=1)
     kind: TableKind | None = None
-    key: tuple[str, ...] = ()
+    key: Annotated[tuple[str, ...], BeforeValidator(_key)] = ()
     capacity: int | None = Field(default=None, gt=0)
     durable: bool | None = None
 
@@ -178,6 +187,7 @@ class ServeSettings(BaseSettings):
         deephaven_web_port: a third port, for Deephaven's JavaScript client; likewise.
         deephaven_web_origins: origins of web pages that may connect there without a token, separated by commas in the
             environment; ``*`` for all.
+        writers: threads that write to subscribers at a time, not counting threads stuck with a slow client.
         console: let Deephaven's clients with every right run Python in this process.
         token: the token that clients must present.
         tokens: further valid tokens, separated by commas in the environment, for replacing one.
@@ -223,6 +233,7 @@ class ServeSettings(BaseSettings):
     deephaven_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
+    writers: int = Field(default=2, ge=1, le=10_000)
     console: bool = False
     token: Secret | None = None
     tokens: Annotated[tuple[Secret, ...], NoDecode, BeforeValidator(_separated_tokens)] = ()

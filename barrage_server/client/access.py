@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from barrage_server.address import ServerAddress
 from barrage_server.client.login import Login
-from barrage_server.errors import InvalidRequestError
 from barrage_server.flight.authorization import AUTHORIZATION
+from barrage_server.flight.headers import check_header_value, check_headers, check_text
 from barrage_server.pem import Pem, read_certificates, read_identity
 
 __all__ = ["Access"]
@@ -42,13 +42,11 @@ class Access:
 
     def __post_init__(self) -> None:
         for value, what in ((self.token, "token"), (self.user, "user"), (self.password, "password")):
-            if value is not None and not isinstance(value, str):
-                raise InvalidRequestError(f"{what} must be a string, not a {type(value).__name__}.")
-        if self.headers is not None and (
-            not isinstance(self.headers, Mapping)
-            or not all(isinstance(name, str) and isinstance(value, str) for name, value in self.headers.items())
-        ):
-            raise InvalidRequestError("headers must be a mapping of names to strings.")
+            if value is not None:
+                check_text(value, what)
+        if self.token is not None:
+            check_header_value(self.token, "token")
+        check_headers(self.headers)
         if self.tls_root_certs is not None:
             object.__setattr__(self, "tls_root_certs", read_certificates(self.tls_root_certs, "tls_root_certs"))
         identity = read_identity(self.tls_certificate, self.tls_key)

@@ -21,6 +21,7 @@ from barrage_server.arguments import (
     optional_names,
     shown,
     text,
+    unbroken,
 )
 from barrage_server.client.access import Access
 from barrage_server.client.failures import translated
@@ -185,7 +186,9 @@ class Client:
                     f"{what} must be a number of nanoseconds, a text, or a value of Python, pandas or numpy, not "
                     f"{shown(value)}."
                 )
-            if isinstance(value, int):
+            if isinstance(value, str):
+                unbroken(value, what)
+            else:
                 integer(value, what, least=-_MOST_NANOSECONDS, most=_MOST_NANOSECONDS, unit="ns")
         flag(blink_table, "blink_table")
         return planned(self._session, TimeTable(every, start, blink_table))

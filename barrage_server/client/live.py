@@ -293,17 +293,18 @@ class LiveTable(Readable):
             timeout: most seconds without a message.
 
         Raises:
+            InvalidRequestError: ``timeout`` is no number of seconds.
             DeadlineError: nothing came for that time.
             BarrageError: the subscription has ended.
         """
-        worker = self._worker
-        text = f"The first content of '{self.name}' did not come: nothing for {timeout:g} s."
+        worker, wait = self._worker, seconds(timeout, "timeout")
+        text = f"The first content of '{self.name}' did not come: nothing for {wait:g} s."
 
         def has_come(seen: int) -> bool:
             return worker.content.is_complete or worker.status.messages > seen
 
         while not worker.content.is_complete:
-            self._wait(partial(has_come, worker.status.messages), timeout, text)
+            self._wait(partial(has_come, worker.status.messages), wait, text)
 
     # The window.
 

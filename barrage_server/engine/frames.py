@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from barrage_server.arguments import shown
+from barrage_server.arguments import class_with_article, shown
 from barrage_server.engine.python_values import array_of
 from barrage_server.errors import BarrageError, DependencyError, SchemaMismatchError
 
@@ -69,7 +69,7 @@ def arrow_rows(
     except BarrageError:
         raise
     except Exception as error:  # conversions of other libraries raise what they like
-        raise SchemaMismatchError(f"Cannot take rows from a {type(data).__name__}: {_said(error)}") from None
+        raise SchemaMismatchError(f"Cannot take rows from {class_with_article(data)}: {_said(error)}") from None
     hint = " Call collect() first." if callable(getattr(data, "collect", None)) else ""
     raise SchemaMismatchError(
         f"Rows must be a pyarrow RecordBatch or Table, a data frame, or a mapping of column names to values such as "

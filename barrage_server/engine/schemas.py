@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from barrage_server.arguments import shown
+from barrage_server.arguments import shown, unbroken
 from barrage_server.engine.types import plain_type
 from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnknownColumnError
 from barrage_server.type_names import as_type
@@ -75,6 +75,7 @@ def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownCo
 def _field(name: Any, kind: Any) -> pa.Field:
     if not isinstance(name, str):
         raise InvalidRequestError(f"Column names are strings, not {shown(name)}; a schema is such as {_EXAMPLE}.")
+    unbroken(name, f"The column name {shown(name)}")
     if isinstance(kind, pa.Field):
         return kind.with_name(name)
     return pa.field(name, as_type(kind, f"Column '{name}'"))

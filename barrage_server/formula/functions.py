@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
-from barrage_server.arguments import callback, shown
+from barrage_server.arguments import callback, class_with_article, shown
 from barrage_server.errors import AlreadyExistsError, InternalError, InvalidRequestError
 from barrage_server.formula.compiled import CompiledFunction
 from barrage_server.formula.kinds import Kind
@@ -106,8 +106,8 @@ class UserFunction:
             answer = pa.array(answer)
         if not isinstance(answer, pa.Array):
             raise InternalError(
-                f"The function '{self.name}' returned a {type(answer).__name__}; a batch function returns an Arrow or "
-                "numpy array."
+                f"The function '{self.name}' returned {class_with_article(answer)}; a batch function returns an Arrow "
+                "or numpy array."
             )
         if answer.type != self.returns:
             raise InternalError(f"The function '{self.name}' returned {answer.type} instead of {self.returns}.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.fixed_limits import FORMULA_CHARACTERS
 
@@ -116,7 +117,7 @@ def tokens(written: str | Text) -> Iterator[Token]:
     source = Text.of(written)
     text = source.text
     if not isinstance(text, str):
-        raise InvalidRequestError(f"A formula is a string, not a {type(text).__name__}.")
+        raise InvalidRequestError(f"A formula is a string, not {shown(text)}.")
     if len(text) > FORMULA_CHARACTERS.most:
         raise LimitError(
             f"A formula has at most {FORMULA_CHARACTERS.most:,} characters ({FORMULA_CHARACTERS.name}); this one has "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from barrage_server.arguments import integer, shown
+from barrage_server.arguments import integer, shown, unbroken
 from barrage_server.client.live import LiveTable
 from barrage_server.client.remote_table import RemoteTable
 from barrage_server.engine import Table
@@ -88,7 +88,7 @@ def _plot(plot: object) -> dict[str, object] | None:
     if plot is True:
         return {}
     if isinstance(plot, str):
-        return {"ys": [plot]}
+        return {"ys": _series([plot])}
     if isinstance(plot, Mapping):
         unknown = [name for name in plot if name not in _PLOT_FIELDS]
         if unknown:
@@ -96,6 +96,7 @@ def _plot(plot: object) -> dict[str, object] | None:
         for name in ("x", "range"):
             if not isinstance(plot.get(name, ""), str):
                 raise InvalidRequestError(f"The {name} of a plot must be a text, not {shown(plot[name])}.")
+            unbroken(plot.get(name, ""), f"The {name} of a plot")
         if _RANGE.fullmatch(plot.get("range", "")) is None:
             raise InvalidRequestError(
                 f'The range of a plot must be "", "rows 1000", "last 60000" or "10 20", not {shown(plot["range"])}.'
@@ -110,4 +111,4 @@ def _series(ys: object) -> list[str]:
         raise InvalidRequestError(f"A plot is names of columns, or a mapping with ys, x and range, not {shown(ys)}.")
     if len(ys) > _MOST_SERIES:
         raise InvalidRequestError(f"A plot has {_MOST_SERIES} columns at most, not {len(ys):,}.")
-    return list(ys)
+    return [unbroken(name, f"The column {shown(name)} of a plot") for name in ys]

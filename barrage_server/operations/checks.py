@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from barrage_server.arguments import names as checked_names
-from barrage_server.arguments import number, shown, text
+from barrage_server.arguments import number, shown, text, unbroken
 from barrage_server.engine.schemas import unknown_column
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, LimitError
@@ -74,11 +74,12 @@ def known_columns(table: Table, names: Iterable[str], what: str) -> list[int]:
 
 
 def check_column_names(names: Iterable[str]) -> None:
-    """Raise InvalidRequestError for an empty or repeated name of a column."""
+    """Raise InvalidRequestError for an empty, broken or repeated name of a column."""
     seen: set[str] = set()
     for name in names:
         if not name:
             raise InvalidRequestError("A column must have a name.")
+        unbroken(name, f"The column {shown(name)}")
         if name in seen:
             raise InvalidRequestError(f"The result would have the column {name!r} twice.")
         seen.add(name)
@@ -115,6 +116,7 @@ def pair(entry: str) -> tuple[str, str]:
     found = (result, source) if equals else (result, result)
     if not all(found) or "=" in source:
         raise InvalidRequestError(f"A column is written 'total = price' or 'price', not {entry[:100]!r}.")
+    unbroken(result, f"The column {shown(result)}")
     return found
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 from barrage_server.arguments import shown as repr_of
+from barrage_server.arguments import unbroken
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.public import public
 from barrage_server.server.principal import ANONYMOUS, OPEN, SHARED, Principal
@@ -316,6 +317,8 @@ def as_authenticator(
             raise InvalidRequestError(
                 f"token must be a string or a function, or a list of these, not {repr_of(entry)}."
             )
+        if isinstance(entry, str):
+            unbroken(entry, "token")
     if not entries:
         raise InvalidRequestError("token must have at least one entry; leave it out to accept every caller.")
     tokens = [entry for entry in entries if isinstance(entry, str)]

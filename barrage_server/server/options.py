@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection, Mapping, Sequence
 
-from barrage_server.arguments import flag, integer, shown
+from barrage_server.arguments import flag, integer, listed_names, shown
 from barrage_server.errors import InvalidRequestError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.server.access import Role, checked_roles
@@ -27,14 +27,13 @@ __all__ = [
 ]
 
 
-def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[str]:
-    """``names``; InvalidRequestError unless each is the name of one of ``roles``."""
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InvalidRequestError(f"default_roles must be a list of names, not {shown(names)}.")
-    unknown = sorted(set(names) - set(roles))
+def role_names(names: Collection[str], roles: Mapping[str, Role]) -> tuple[str, ...]:
+    """``names`` as a tuple; InvalidRequestError unless each names one of ``roles``."""
+    found = listed_names(names, "default_roles")
+    unknown = sorted(set(found) - set(roles))
     if unknown:
         raise InvalidRequestError(f"default_roles must be names of roles, and {shown(unknown[0])} is none.")
-    return names
+    return found
 
 
 def check_console(console: bool, host: str, *, is_guarded: bool, has_port: bool, has_web: bool) -> None:
@@ -82,12 +81,19 @@ def check_named_roles(named: Collection[str], roles: Mapping[str, Role]) -> None
         )
 
 
-def tls_identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
-    """Read certificate chain and private key; InvalidRequestError if that fails."""
-    if not isinstance(tls, tuple | list) or len(tls) != 2:
-        raise InvalidRequestError("tls is a pair: the certificate chain and the private key, as PEM or as paths.")
-    chain, key = tls
-    return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
+def tls_identity(tls_certificate: Pem | None, tls_key: Pem | None) -> TlsIdentity | None:
+    """Read certificate chain and private key; ``None`` without both.
+
+    Raises:
+        InvalidRequestError: one of the two is missing or cannot be read.
+
+    """
+    if tls_certificate is None and tls_key is None:
+        return None
+    if tls_certificate is None or tls_key is None:
+        given, missing = ("tls_certificate", "tls_key") if tls_key is None else ("tls_key", "tls_certificate")
+        raise InvalidRequestError(f"{given} needs {missing}: TLS is served with a certificate and its private key.")
+    return read_pem(tls_certificate, "tls_certificate"), read_pem(tls_key, "tls_key", is_secret=True)
 
 
 def check_ports(**ports: int | None) -> None:
@@ -97,7 +103,7 @@ def check_ports(**ports: int | None) -> None:
             integer(port, what, most=65_535)
 
 
-def checked_client_roots(tls_client_root_certs: Pem, tls: tuple[Pem, Pem] | None) -> bytes:
+def checked_client_roots(tls_client_root_certs: Pem, *, is_encrypted: bool) -> bytes:
     """Read the certificates to trust for clients.
 
     Raises:
@@ -105,9 +111,10 @@ def checked_client_roots(tls_client_root_certs: Pem, tls: tuple[Pem, Pem] | None
 
     """
     roots = read_pem(tls_client_root_certs, "tls_client_root_certs")
-    if tls is None:
+    if not is_encrypted:
         raise InvalidRequestError(
-            "tls_client_root_certs is for a server with tls: certificates are shown in its handshake."
+            "tls_client_root_certs is for a server with tls_certificate and tls_key: certificates are shown in its "
+            "handshake."
         )
     return roots
 
@@ -169,8 +176,8 @@ def check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
         )
     if not is_encrypted:
         missing.append(
-            "Set tls (--tls-certificate and --tls-key), or allow that tokens and tables can be read in transit with "
-            "allow_plaintext=True (--allow-plaintext)."
+            "Set tls_certificate and tls_key (--tls-certificate and --tls-key), or allow that tokens and tables can be "
+            "read in transit with allow_plaintext=True (--allow-plaintext)."
         )
     if missing:
         both = " Both together are insecure=True (--insecure)." if len(missing) > 1 else ""

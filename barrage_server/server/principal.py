@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from barrage_server.arguments import text
-from barrage_server.errors import InvalidRequestError
+from barrage_server.arguments import listed_names, number, text
 from barrage_server.public import public
 
 __all__ = ["ANONYMOUS", "OPEN", "SHARED", "UNAUTHENTICATED", "Principal"]
@@ -51,9 +50,9 @@ class Principal:
 
     def __post_init__(self) -> None:
         text(self.name, "name")
-        if isinstance(self.roles, str):
-            raise InvalidRequestError(f"roles must be a sequence of names; write roles=[{self.roles!r}].")
-        object.__setattr__(self, "roles", frozenset(self.roles))
+        object.__setattr__(self, "roles", frozenset(listed_names(self.roles, "roles")))
+        if self.expires is not None:
+            number(self.expires, "expires")
 
     @property
     def role_names(self) -> frozenset[str]:

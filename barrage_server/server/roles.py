@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from barrage_server.arguments import names, shown, text
+from barrage_server.arguments import class_with_article, names, shown, text, unbroken
 from barrage_server.engine.condition import Condition
 from barrage_server.engine.restricted import Restriction
 from barrage_server.engine.where import Predicate
@@ -170,10 +170,11 @@ def checked_roles(roles: Mapping[str, Role] | None) -> dict[str, Role]:
     if roles is None:
         return {}
     if not isinstance(roles, Mapping):
-        raise InvalidRequestError(f"roles must map names to bs.Role, not be a {type(roles).__name__}.")
+        raise InvalidRequestError(f"roles must map names to bs.Role, not be {class_with_article(roles)}.")
     for name, role in roles.items():
         if not isinstance(name, str) or not isinstance(role, Role):
-            raise InvalidRequestError(f"roles must map names to bs.Role; {shown(name)} has a {type(role).__name__}.")
+            raise InvalidRequestError(f"roles must map names to bs.Role; {shown(name)} has {class_with_article(role)}.")
+        unbroken(name, f"The name {shown(name)} of a role")
     return dict(roles)
 
 

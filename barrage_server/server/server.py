@@ -78,7 +78,9 @@ class Server(TableMethods):
         default_roles: roles of callers whose credentials name none: callers with the token, and anonymous ones.
         limits: bounds for clients.
         subscriptions: default update interval, and the sizes of first snapshots.
-        tls: certificate chain and private key to serve ``grpc+tls``: each PEM text, or the path of a PEM file.
+        tls_certificate: certificate chain, to serve ``grpc+tls`` together with ``tls_key``: PEM text, or the path of a
+            PEM file.
+        tls_key: its private key, likewise.
         tls_client_root_certs: certificates to trust for clients, as PEM or a path; every client must then present a
             certificate. Without ``token`` every such client is accepted; with it, the clients that a
             :class:`~barrage_server.CredentialFile` has.
@@ -131,7 +133,8 @@ class Server(TableMethods):
         default_roles: Collection[str] = (),
         limits: Limits | None = None,
         subscriptions: SubscriptionLimits | None = None,
-        tls: tuple[Pem, Pem] | None = None,
+        tls_certificate: Pem | None = None,
+        tls_key: Pem | None = None,
         tls_client_root_certs: Pem | None = None,
         allow_anonymous: bool = False,
         allow_plaintext: bool = False,
@@ -159,6 +162,7 @@ class Server(TableMethods):
             web_port=web_port,
         )
         page_names = names(web_hosts, "web_hosts", single=True) if web_hosts else ()
+        origins = names(deephaven_web_origins, "deephaven_web_origins", single=True) if deephaven_web_origins else ()
         instance(limits, Limits, "limits")
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
@@ -168,7 +172,7 @@ class Server(TableMethods):
             check_exposed(
                 host,
                 is_guarded=has_credentials or allow_anonymous,
-                is_encrypted=tls is not None or allow_plaintext,
+                is_encrypted=tls_certificate is not None or allow_plaintext,
             )
         check_console(
             console,
@@ -177,8 +181,9 @@ class Server(TableMethods):
             has_port=deephaven_port is not None or deephaven_web_port is not None,
             has_web=deephaven_web_port is not None,
         )
-        identity = None if tls is None else tls_identity(tls)
-        client_roots = None if tls_client_root_certs is None else checked_client_roots(tls_client_root_certs, tls)
+        identity, client_roots = tls_identity(tls_certificate, tls_key), None
+        if tls_client_root_certs is not None:
+            client_roots = checked_client_roots(tls_client_root_certs, is_encrypted=identity is not None)
         authentication = authentication_of(token, roles, default_roles, shows_certificates=client_roots is not None)
         folder = None if data_dir is None else as_path(data_dir, "data_dir")
         policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
@@ -220,7 +225,7 @@ class Server(TableMethods):
             undo.pop_all()
         end_with_process(self, Ending.SERVER)
         try:
-            self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
+            self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, origins)
             self._endpoints.open_pages(web_port, page_names)
         except BaseException:
             self.close(0.1)
@@ -315,7 +320,8 @@ class Server(TableMethods):
         token: AnyToken | Sequence[AnyToken] | None = None,
         roles: Mapping[str, Role] | None = None,
         default_roles: Collection[str] = (),
-        tls: tuple[Pem, Pem] | None = None,
+        tls_certificate: Pem | None = None,
+        tls_key: Pem | None = None,
     ) -> None:
         """Replace credentials, roles and certificates while clients are connected.
 
@@ -327,7 +333,8 @@ class Server(TableMethods):
             token: the new credentials, as for the constructor; ``None`` keeps them, and reads their files again.
             roles: the new roles; ``None`` or an empty mapping keeps them.
             default_roles: with ``token``, the new roles of callers whose credentials name none.
-            tls: the new certificate chain and key; ``None`` keeps them.
+            tls_certificate: the new certificate chain, with ``tls_key``; ``None`` keeps both.
+            tls_key: its private key.
 
         Raises:
             InvalidRequestError: an argument or a file of credentials is wrong, credentials name an undefined role, or a
@@ -346,7 +353,7 @@ class Server(TableMethods):
             named = named_roles(authenticate)
             put_into_force = partial(authentication.replace, authenticate, default_roles)
         check_named_roles(named, known)
-        identity = None if tls is None else tls_identity(tls)
+        identity = tls_identity(tls_certificate, tls_key)
         if identity is not None:
             self._endpoints.replace_tls(identity)
         if roles:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
+from barrage_server.arguments import listed_names
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
 from barrage_server.server.authentication import Credentials, SharedTokens
@@ -30,14 +31,14 @@ class TokenFile:
         roles: the roles of the callers.
 
     Raises:
-        InvalidRequestError: the file cannot be read, or its first line is blank.
+        InvalidRequestError: ``roles`` is no list of names, the file cannot be read, or its first line is blank.
 
     >>> server = bs.Server(token=bs.TokenFile("/run/secrets/barrage"))
 
     """
 
     def __init__(self, path: str | os.PathLike[str], roles: Collection[str] = ()) -> None:
-        self._roles = frozenset(roles)
+        self._roles = frozenset(listed_names(roles, "roles"))
         self._file = WatchedFile(path, lambda file: SharedTokens([read_token(file)], self._roles), "tokens")
 
     def __repr__(self) -> str:
@@ -52,6 +53,11 @@ class TokenFile:
     def holds(self, principal: Principal) -> bool:
         """Whether the file still has the token of ``principal``."""
         return self._file.content.holds(principal)
+
+    @property
+    def named_roles(self) -> frozenset[str]:
+        """The names of the roles of its callers."""
+        return self._roles
 
     def refresh(self, *, force: bool = False) -> None:
         """Read the file again if it has changed, or in any case with ``force``.

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from barrage_server.arguments import shown
-from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.arguments import as_path
+from barrage_server.errors import BarrageError
 from barrage_server.server.file_stamp import check_regular, file_stamp
 
 __all__ = ["WatchedFile"]
@@ -38,10 +38,7 @@ class WatchedFile(Generic[Content]):
     """
 
     def __init__(self, path: str | os.PathLike[str], read: Callable[[Path], Content], what: str) -> None:
-        try:
-            self.path = Path(path)
-        except TypeError:
-            raise InvalidRequestError(f"path must be the path of a file, not {shown(path)}.") from None
+        self.path = as_path(path, "path", "file")
         self._read = read
         self._what = what
         self._lock = threading.Lock()

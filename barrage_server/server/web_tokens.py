@@ -11,10 +11,11 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from http.client import HTTPException
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from barrage_server.arguments import names, seconds, shown, text
+from barrage_server.arguments import as_path, callback, names, seconds, shown, text
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.extras import missing_extra
 from barrage_server.process import start_thread
@@ -123,7 +124,7 @@ class WebTokens:
         self._name_claim = text(name_claim, "name_claim")
         self._roles_claim = text(roles_claim, "roles_claim")
         self._leeway = seconds(leeway, "leeway")
-        self._clock = clock
+        self._clock = callback(clock, "clock")
         try:
             import cryptography  # noqa: F401  (without it PyJWT only knows shared secrets)
             import jwt
@@ -132,11 +133,11 @@ class WebTokens:
         self._jwt: Final = jwt
         self._lock = threading.Lock()
         self._where = where = os.fspath(keys) if isinstance(keys, str | os.PathLike) else keys
-        is_url = isinstance(where, str) and where.startswith("https://")
+        is_url = isinstance(where, str) and _is_https(where)
         if not isinstance(where, str) or not where.strip() or ("://" in where and not is_url):
             raise InvalidRequestError(f"keys must be the path of a file or an https:// URL, not {shown(keys)}.")
         self._url = where if is_url else None
-        self._path = None if is_url else Path(where)
+        self._path = None if is_url else as_path(where, "keys", "file")
         self._fetching = False
         self._fetched = self._clock()
         self._is_wanted = False
@@ -292,7 +293,7 @@ class WebTokens:
                 request = urllib.request.Request(self._url, headers={"accept": "application/json"})
                 with _opener().open(request, timeout=_FETCH_SECONDS) as answer:
                     data = answer.read(_KEY_BYTES + 1)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or type(error).__name__
             raise InvalidRequestError(f"The keys at {self._where!r} cannot be read: {reason}.") from None
         if len(data) > _KEY_BYTES:
@@ -317,6 +318,16 @@ class WebTokens:
         if not keys:
             raise InvalidRequestError(f"The key set at {self._where!r} has no public key for signatures.")
         return tuple(keys)
+
+
+def _is_https(text: str) -> bool:
+    """Whether a text is an ``https://`` URL of a host."""
+    try:
+        parts = urlsplit(text)
+        is_place = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    return parts.scheme == "https" and is_place and text.isascii() and text.isprintable() and " " not in text
 
 
 class _NoPlainRedirect(urllib.request.HTTPRedirectHandler):

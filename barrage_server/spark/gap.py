@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barrage_server.errors import LostBatchesError
-from barrage_server.spark.settings import OnGap, PublishSettings
+from barrage_server.spark.settings import PublishSettings
 from barrage_server.wire.protocol import PublishMode, TableKind
 
 __all__ = ["check_gap"]
@@ -30,7 +30,7 @@ def check_gap(
         takes_gaps: asks the server whether the table takes batches without those before, as an existing blink table.
 
     Raises:
-        LostBatchesError: batches are missing, and ``on_gap`` is ``fail``.
+        LostBatchesError: batches are missing, and ``allow_gap`` is false.
     """
     expected = 0 if last is None else last + 1
     if batch <= expected or settings.mode is PublishMode.REPLACE or settings.kind is TableKind.BLINK:
@@ -38,7 +38,7 @@ def check_gap(
     if takes_gaps():
         return
     text = _text(settings, publisher, batch, last)
-    if settings.on_gap is OnGap.FAIL:
+    if not settings.allow_gap:
         raise LostBatchesError(text)
     _log.warning("%s", text)
 
@@ -59,10 +59,10 @@ def _text(settings: PublishSettings, publisher: str, batch: int, last: int | Non
     begin = (
         f"Table {settings.table!r} at {settings.uri} lacks {missing} of this query, and Spark continues with {batch}"
     )
-    if settings.on_gap is OnGap.WARN:
-        return f'{begin}: {reason}. Published without them, because on_gap="warn".'
+    if settings.allow_gap:
+        return f"{begin}: {reason}. Published without them, as allow_gap is true."
     return (
         f"{begin}: {reason}. To have all rows, start the query with a new checkpointLocation, so that Spark replays "
         "its source (drop the table first if it holds other rows of it), or use complete mode, whose every batch is "
-        'the whole table. To continue without them, set on_gap="warn".'
+        "the whole table. To continue without them, set allow_gap to true."
     )

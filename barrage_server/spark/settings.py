@@ -15,8 +15,9 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from barrage_server.address import ServerAddress
-from barrage_server.arguments import flag, integer, shown
+from barrage_server.arguments import flag, integer, shown, unbroken
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
+from barrage_server.flight.headers import check_header_value, check_text
 from barrage_server.pem import Pem, read_certificates, read_identity
 from barrage_server.wire.commit_messages import CommitPart, CommitRequest
 from barrage_server.wire.protocol import PublishMode, TableKind
@@ -25,16 +26,15 @@ from barrage_server.wire.target import check_target
 __all__ = [
     "DEFAULT_RETRY_SECONDS",
     "DEFAULT_SHIP_THRESHOLD",
-    "OnGap",
     "PublishSettings",
     "Ship",
     "parse_certificates",
+    "parse_flag",
     "parse_identity",
     "parse_key",
     "parse_kind",
     "parse_log_in",
     "parse_mode",
-    "parse_on_gap",
     "parse_retry_seconds",
     "parse_ship",
 ]
@@ -76,13 +76,6 @@ class Ship(StrEnum):
     EXECUTORS = "executors"
 
 
-class OnGap(StrEnum):
-    """The reaction to batches that the server lost and Spark will not send again."""
-
-    FAIL = "fail"
-    WARN = "warn"
-
-
 @dataclass(frozen=True, slots=True)
 class PublishSettings:
     """The settings of one table, without any state.
@@ -102,7 +95,7 @@ class PublishSettings:
     capacity: int | None = None
     publisher: str | None = None
     retry_seconds: float = DEFAULT_RETRY_SECONDS
-    on_gap: OnGap = OnGap.FAIL
+    allow_gap: bool = False
     takeover: bool = False
     token: str | None = field(default=None, repr=False)
     user: str | None = None
@@ -115,7 +108,9 @@ class PublishSettings:
         for name in ("uri", "table", "order_by", "publisher"):
             value = getattr(self, name)
             if not (value is None or isinstance(value, str)):
-                raise InvalidRequestError(f"{name} must be text, not {shown(value)}.")
+                raise InvalidRequestError(f"{name} must be a string, not {shown(value)}.")
+            if value is not None:
+                unbroken(value, name)
         if not self.uri or not self.table:
             raise InvalidRequestError("Say where to publish: uri='grpc://host:port' and table='name'.")
         for name in ("order_by", "publisher"):
@@ -130,6 +125,7 @@ class PublishSettings:
         object.__setattr__(self, "uri", address.uri)
         if self.tls_certificate is not None:
             address.need_tls("tls_certificate and tls_key")
+        flag(self.allow_gap, "allow_gap")
         flag(self.takeover, "takeover")
         integer(self.ship_threshold, "ship_threshold")
         if self.capacity is not None:
@@ -195,7 +191,7 @@ class PublishSettings:
             expected_last=expected_last,
             epoch=epoch,
             takeover=self.takeover,
-            allow_gap=self.on_gap is OnGap.WARN,
+            allow_gap=self.allow_gap,
         )
 
     def to_options(self) -> dict[str, str]:
@@ -238,8 +234,8 @@ class PublishSettings:
             capacity=_integer("capacity", given.get("capacity")),
             publisher=given.get("publisher"),
             retry_seconds=parse_retry_seconds(given.get("retryseconds")),
-            on_gap=parse_on_gap(given.get("ongap", OnGap.FAIL)),
-            takeover=parse_takeover(given.get("takeover", "false")),
+            allow_gap=parse_flag("allow_gap", given.get("allowgap", "false")),
+            takeover=parse_flag("takeover", given.get("takeover", "false")),
             token=token,
             user=user,
             password=password,
@@ -271,8 +267,8 @@ def parse_key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:
     else:
         names = list(key) if isinstance(key, Iterable) else [] if key is None else [key]
         if not all(isinstance(name, str) for name in names):
-            raise InvalidRequestError(f"The key is a column's name or a list of names, not {key!r}.")
-    kept = tuple(name for name in names if name)
+            raise InvalidRequestError(f"The key is a column's name or a list of names, not {shown(key)}.")
+    kept = tuple(unbroken(name, f"{shown(name)} in key") for name in names if name)
     return kept or None
 
 
@@ -294,14 +290,9 @@ def parse_kind(kind: str | TableKind | None) -> TableKind | None:
     return None if kind is None else _choice("kind", kind, {str(each): each for each in TableKind})
 
 
-def parse_on_gap(on_gap: str | OnGap) -> OnGap:
-    """Parse ``fail`` or ``warn``."""
-    return _choice("on_gap", on_gap, {str(way): way for way in OnGap})
-
-
-def parse_takeover(text: str) -> bool:
-    """Parse ``true`` or ``false``."""
-    return _choice("takeover", text, {"true": True, "false": False})
+def parse_flag(name: str, text: str) -> bool:
+    """Parse ``true`` or ``false``, in any case; ``name`` is the option."""
+    return _choice(name, text, {"true": True, "false": False})
 
 
 def parse_retry_seconds(seconds: float | str | None) -> float:
@@ -336,8 +327,8 @@ def parse_log_in(
             password is missing.
     """
     for value, what in ((token, "token"), (user, "user"), (password, "password")):
-        if value is not None and not isinstance(value, str):
-            raise InvalidRequestError(f"{what} must be text, not a {type(value).__name__}.")
+        if value is not None:
+            check_text(value, what)
     if user is None:
         if password is not None:
             raise InvalidRequestError("A password needs a user: pass user as well, or the secret alone as token.")
@@ -361,6 +352,7 @@ def _token(token: str | None) -> str | None:
             f"token is empty. Leave it out, and set {TOKEN_VARIABLE} on the driver, or for a server without a token "
             "neither."
         )
+    check_header_value(token, "token")
     return token
 
 

@@ -38,7 +38,6 @@ from barrage_server.spark.settings import (
     parse_kind,
     parse_log_in,
     parse_mode,
-    parse_on_gap,
     parse_retry_seconds,
     parse_ship,
 )
@@ -101,9 +100,9 @@ class BarrageSink:
             a new checkpoint is a new epoch of the name, and refused unless ``takeover``.
         retry_seconds: seconds that a batch waits for an unreachable server, 300 by default; infinity for no limit. The
             log names the address. Stopping the query ends the wait.
-        on_gap: what to do when the server does not know the batches before this one, because it was restarted or the
-            table was dropped: ``fail`` the batch, with a text that says how to replay, or ``warn`` and continue without
-            them. Complete mode and blink tables need neither.
+        allow_gap: publish a batch although the server does not know those before it, because it was restarted or the
+            table was dropped; the log warns. Otherwise the batch fails, with a text that says how to replay. Complete
+            mode and blink tables do not need it.
         takeover: let a query with a new checkpoint take over the name ``publisher``: its batches count from 0 again,
             and the query before it is refused from then on.
         token: the server's token; by default that of the driver's environment variable ``BARRAGE_TOKEN``.
@@ -140,7 +139,7 @@ class BarrageSink:
         capacity: int | None = None,
         publisher: str | None = None,
         retry_seconds: float = DEFAULT_RETRY_SECONDS,
-        on_gap: str = "fail",
+        allow_gap: bool = False,
         takeover: bool = False,
         token: str | None = None,
         user: str | None = None,
@@ -173,7 +172,7 @@ class BarrageSink:
             capacity=capacity,
             publisher=publisher,
             retry_seconds=parse_retry_seconds(retry_seconds),
-            on_gap=parse_on_gap(on_gap),
+            allow_gap=allow_gap,
             takeover=takeover,
             token=log_in[0],
             user=log_in[1],

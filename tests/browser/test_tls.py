@@ -26,7 +26,9 @@ def context_options() -> dict[str, Any]:
 def server() -> Iterator[bs.Server]:
     certificate = trustme.CA().issue_cert("127.0.0.1")
     chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
-    with bs.Server(web_port=0, tls=(chain, certificate.private_key_pem.bytes()), token="secret") as made:
+    with bs.Server(
+        web_port=0, tls_certificate=chain, tls_key=certificate.private_key_pem.bytes(), token="secret"
+    ) as made:
         yield made
 
 

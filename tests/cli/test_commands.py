@@ -327,7 +327,7 @@ def test_watch_prints_every_kind_of_change(server: bs.Server, quotes: KeyedTable
 
     changer = threading.Thread(target=_when_subscribed, args=(server, change))
     changer.start()
-    code, out, _ = command("watch", server.uri, "quotes", "--full", "--updates", 1, "--interval", 1)
+    code, out, _ = command("watch", server.uri, "quotes", "--full", "--updates", 1, "--interval-ms", 1)
     changer.join(30)
     assert code == 0
     headline, *changes = out.splitlines()[4:]

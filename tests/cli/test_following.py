@@ -130,10 +130,29 @@ def test_the_certificates_for_all_are_trusted_of_those_without_some(server: bs.S
     authority.cert_pem.write_to_path(str(roots))
     default = load_settings(None, {"follow_tls_root_certs": str(roots)}).follow_tls_root_certs
     schema = pa.schema([("a", pa.int8())])
-    with bs.Server(tls=(chain, issued.private_key_pem.bytes())) as safe, bs.Server() as plain:
+    with bs.Server(tls_certificate=chain, tls_key=issued.private_key_pem.bytes()) as safe, bs.Server() as plain:
         for upstream, name in ((safe, "safe"), (plain, "plain")):
             upstream.append_table("t", schema).append({"a": [1, 2]})
             follow(server, FollowSettings(uri=f"{upstream.uri}/t", name=name), None, default).wait_live(60)
             assert server.table(name).size == 2
     with pytest.raises(UsageError, match="follow_tls_root_certs takes PEM text or the path of a PEM file"):
         follow(server, FollowSettings(uri="grpc+tls://h:1/t"), None, str(tmp_path / "none.pem"))
+
+
+def test_headers_and_times_of_the_settings_are_those_of_follow(server: bs.Server, tmp_path: Path) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text(
+        "[[follow]]\nuri = 'grpc://h:1/t'\ntimeout = 2.5\nmax_delay = 0.5\n"
+        "headers = { x-tenant = 'a', Authorization = 'Bearer inner' }\n"
+    )
+    settings = load_settings(config, {"follow_token": "for all"})
+    assert "inner" not in repr(settings)
+    given: dict[str, object] = {}
+    server.follow = lambda uri, **options: given.update(options)  # type: ignore[method-assign,assignment]
+    follow(server, settings.follow[0], settings.follow_token)
+    assert (given["timeout"], given["max_delay"], given["token"]) == (2.5, 0.5, None)
+    assert given["headers"] == {"x-tenant": "a", "Authorization": "Bearer inner"}
+    for wrong in ("timeout = 0", "max_delay = 'x'", "headers = ['a']", "headers = { x = 5 }"):
+        config.write_text(f"[[follow]]\nuri = 'grpc://h:1/t'\n{wrong}\n")
+        with pytest.raises(UsageError, match=rf"follow\.0\.{wrong.split()[0]}"):
+            load_settings(config, {})

@@ -47,7 +47,9 @@ def guarded(issued: Issued, request: pytest.FixtureRequest) -> Iterator[bs.Serve
     """A server that requires client certificates, with a table of two rows."""
     its = issued.authority.issue_cert("127.0.0.1")
     tls = its.cert_chain_pems[0].bytes(), its.private_key_pem.bytes()
-    with bs.Server(tls=tls, tls_client_root_certs=issued.roots, front=request.param) as server:
+    with bs.Server(
+        tls_certificate=tls[0], tls_key=tls[1], tls_client_root_certs=issued.roots, front=request.param
+    ) as server:
         server.append_table("t", {"n": "int64"}).append({"n": [1, 2]})
         yield server
 
@@ -112,7 +114,7 @@ def test_a_pair_is_complete_and_for_tls(issued: Issued, command: Command, tmp_pa
 def test_an_unknown_certificate_is_told_from_a_missing_token(issued: Issued, command: Command) -> None:
     its = issued.authority.issue_cert("127.0.0.1")
     tls = its.cert_chain_pems[0].bytes(), its.private_key_pem.bytes()
-    with bs.Server(tls=tls, token="right") as server:
+    with bs.Server(tls_certificate=tls[0], tls_key=tls[1], token="right") as server:
         code, _, err = command("tables", server.uri, *issued.options())
         assert code == EXIT_FAILURE
         assert "does not accept this certificate alone, and requires a token: pass it with --token" in err

@@ -135,7 +135,7 @@ def test_watch_stops_at_once(program: Program, server: bs.Server, quotes: KeyedT
 
 
 def test_a_closed_pipe_ends_watch_without_a_word(program: Program, server: bs.Server, quotes: KeyedTable) -> None:
-    process = program("watch", server.uri, "quotes", "--interval", 1)
+    process = program("watch", server.uri, "quotes", "--interval-ms", 1)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("quotes:")
     process.stdout.close()

@@ -275,7 +275,7 @@ def test_a_certificate_that_is_not_trusted_is_told_in_the_words_of_the_command_l
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
-    with bs.Server(tls=(chain, issued.private_key_pem.bytes())) as server:
+    with bs.Server(tls_certificate=chain, tls_key=issued.private_key_pem.bytes()) as server:
         code, _, err = command("tables", server.uri)
         assert code == EXIT_FAILURE
         assert err.endswith("pass its authority's certificate as --tls-root-certs.\n")

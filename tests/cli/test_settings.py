@@ -154,6 +154,14 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
         ("[limits]\nsubscriptions = -1", "subscriptions must be at least 0"),
         ("[[tables]]\nname = 'a'\ncolumns = {}", "barrage.toml: tables.0.columns: "),
         (
+            "[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkey = 5",
+            "barrage.toml: tables.0.key: must be the name of a column or a list of names, not 5",
+        ),
+        (
+            "[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkey = ['a', 5]",
+            r"barrage.toml: tables.0.key: must be the name of a column or a list of names, not \['a', 5\]",
+        ),
+        (
             "[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkeys = ['a']",
             "barrage.toml: tables.0: unknown setting 'keys'; did you mean 'key'",
         ),
@@ -454,3 +462,21 @@ class TestThePageOfBrowsers:
             assert page_link(server, settings) == server.web_uri
             monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
             assert page_link(server, settings) == f"{server.web_uri}/#token=a%20b%23c"
+
+
+def test_the_key_of_a_table_is_a_column_or_a_list_of_columns(tmp_path: Path) -> None:
+    config = tmp_path / "barrage.toml"
+    for key, found in (("'a'", ("a",)), ("['a', 'b']", ("a", "b")), ("[]", ())):
+        config.write_text(f"[[tables]]\nname = 't'\ncolumns = {{a = 'int64', b = 'int64'}}\nkey = {key}")
+        assert load_settings(config, {}).tables[0].key == found
+
+
+def test_the_writers_of_the_settings_are_those_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARRAGE_WRITERS", "5")
+    given: dict[str, object] = {}
+    monkeypatch.setattr(bs, "Server", lambda *_, **options: given.update(options))
+    open_server(load_settings(None, {"port": 0, "web": False}), [])
+    assert given["writers"] == 5
+    monkeypatch.setenv("BARRAGE_WRITERS", "0")
+    with pytest.raises(UsageError, match="BARRAGE_WRITERS"):
+        load_settings(None, {})

@@ -42,7 +42,13 @@ def issuer() -> Issuer:
 def server(issuer: Issuer, request: pytest.FixtureRequest) -> Iterator[bs.Server]:
     """A server that requires client certificates, with a table of three rows."""
     tls = issuer.pair("127.0.0.1")
-    with bs.Server(tls=tls, tls_client_root_certs=issuer.roots, front=request.param, deephaven_port=0) as server:
+    with bs.Server(
+        tls_certificate=tls[0],
+        tls_key=tls[1],
+        tls_client_root_certs=issuer.roots,
+        front=request.param,
+        deephaven_port=0,
+    ) as server:
         server.append_table("t", {"n": "int64"}).append({"n": [1, 2, 3]})
         yield server
 

@@ -77,14 +77,20 @@ def test_tls_to_a_port_without_it_is_told_at_once(scheme: str) -> None:
 def test_no_tls_to_a_port_with_it_is_hinted_at() -> None:
     issued = trustme.CA().issue_cert("127.0.0.1")
     identity = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
-    with bs.Server(tls=identity) as server, pytest.raises(bs.UnavailableError, match=r"is it a port for TLS"):
+    with (
+        bs.Server(tls_certificate=identity[0], tls_key=identity[1]) as server,
+        pytest.raises(bs.UnavailableError, match=r"is it a port for TLS"),
+    ):
         bs.connect(f"grpc://127.0.0.1:{server.port}")
 
 
 def test_a_certificate_that_is_not_trusted_is_named() -> None:
     issued = trustme.CA().issue_cert("127.0.0.1")
     identity = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
-    with bs.Server(tls=identity) as server, pytest.raises(bs.UnavailableError, match="the certificate is not trusted"):
+    with (
+        bs.Server(tls_certificate=identity[0], tls_key=identity[1]) as server,
+        pytest.raises(bs.UnavailableError, match="the certificate is not trusted"),
+    ):
         bs.connect(server.uri, tls_root_certs=trustme.CA().cert_pem.bytes())
 
 
@@ -92,7 +98,10 @@ def test_a_certificate_for_another_name_is_told() -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("localhost")
     identity = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
-    with bs.Server(tls=identity) as server, pytest.raises(bs.UnavailableError, match="a name that the certificate is"):
+    with (
+        bs.Server(tls_certificate=identity[0], tls_key=identity[1]) as server,
+        pytest.raises(bs.UnavailableError, match="a name that the certificate is"),
+    ):
         bs.connect(server.uri, tls_root_certs=authority.cert_pem.bytes())
 
 

@@ -23,8 +23,9 @@ from barrage_server.server import Limits
 from barrage_server.wire.plan_messages import OperateResult, PlanOutput
 from tests.client.test_reconnect import QUICK
 from tests.ports import free_port
-from tests.test_wrong_arguments import WRONG, operations
+from tests.test_wrong_operations import operations
 from tests.waiting import until
+from tests.wrong_arguments import WRONG
 
 SCHEMA = {"id": "int64", "sym": "string", "price": "float64"}
 FRONTS = ("pyarrow", "grpc")

@@ -112,7 +112,7 @@ def test_plans_travel_with_the_certificate_of_the_client(hidden: None) -> None:
     mine, its = authority.issue_cert("desk.example.com"), authority.issue_cert("127.0.0.1")
     roots = authority.cert_pem.bytes()
     tls = its.cert_chain_pems[0].bytes(), its.private_key_pem.bytes()
-    with bs.Server(tls=tls, tls_client_root_certs=roots, deephaven_port=0) as server:
+    with bs.Server(tls_certificate=tls[0], tls_key=tls[1], tls_client_root_certs=roots, deephaven_port=0) as server:
         server.append_table("trades", SCHEMA).append({"id": [1, 2], "sym": ["A", "B"], "price": [1.0, 2.0]})
         with bs.connect(
             str(server.deephaven_uri),

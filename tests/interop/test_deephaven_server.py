@@ -263,7 +263,7 @@ def test_tls(deephaven: DeephavenServer) -> None:
     certificate = authority.issue_cert("localhost", "127.0.0.1")
     chain = b"".join(blob.bytes() for blob in certificate.cert_chain_pems)
     tls = (chain, certificate.private_key_pem.bytes())
-    with Server(tls=tls, token="secret", deephaven_port=0, limits=PATIENCE) as server:
+    with Server(tls_certificate=tls[0], tls_key=tls[1], token="secret", deephaven_port=0, limits=PATIENCE) as server:
         rows = [{"sym": "A", "price": 1.0, "size": 1}]
         server.append_table("t", QUOTES).append(pa.Table.from_pylist(rows, QUOTES))
         login = {"auth_type": PSK_TYPE, "auth_token": "secret", "use_tls": True}

@@ -119,7 +119,7 @@ def test_over_tls(tmp_path: Path) -> None:
     javascript = JavaScript(
         extract_api(tmp_path / "api"), tmp_path / "storage", NODE_EXTRA_CA_CERTS=str(tmp_path / "authority.pem")
     )
-    with web(tls=identity) as server:
+    with web(tls_certificate=identity[0], tls_key=identity[1]) as server:
         try:
             table = server.append_table("t", SCHEMA)
             assert url_of(server).startswith("https://")

@@ -74,7 +74,9 @@ def test_credentials_over_tls(tmp_path: Path) -> None:
     javascript = JavaScript(
         extract_api(tmp_path / "api"), tmp_path / "storage", NODE_EXTRA_CA_CERTS=str(tmp_path / "authority.pem")
     )
-    with Server(web_port=0, deephaven_port=0, tls=identity, token="secret") as server:
+    with Server(
+        web_port=0, deephaven_port=0, tls_certificate=identity[0], tls_key=identity[1], token="secret"
+    ) as server:
         try:
             table = server.append_table("t", SCHEMA)
             credentials = login("ann", "secret")

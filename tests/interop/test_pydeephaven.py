@@ -107,7 +107,7 @@ def test_tls(pydeephaven: Pydeephaven) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost", "127.0.0.1")
     chain = b"".join(blob.bytes() for blob in certificate.cert_chain_pems)
-    with Server(tls=(chain, certificate.private_key_pem.bytes()), deephaven_port=0) as server:
+    with Server(tls_certificate=chain, tls_key=certificate.private_key_pem.bytes(), deephaven_port=0) as server:
         server.append_table("t", SCHEMA).append({"sym": ["A"], "price": [1.0]})
         root = authority.cert_pem.bytes()
         pydeephaven.log_in(server, use_tls=True, tls_root_certs=root)

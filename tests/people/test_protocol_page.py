@@ -320,7 +320,7 @@ def test_actions_answer_as_the_page_says() -> None:
         assert act("barrage.create", {"table": "t", "schema": schema, "kind": "keyed", "key": ["a"]}) == {}
         for name in ("barrage.health", "barrage.statistics"):
             assert set(act(name)) == set(listed(name, "answer"))
-        assert act("barrage.last_batch", {"publisher": "p", "table": "t"}) == {}
+        assert act("barrage.last_batch", {"publisher": "p", "table": "t"}) == {"takes_gaps": False}
         batch = {"publisher": "p", "table": "t", "batch": 0}
         committed = act("barrage.commit", {**batch, "tokens": [], "schema": schema})
         assert set(committed) == set(listed("barrage.commit", "answer"))

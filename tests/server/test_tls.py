@@ -32,7 +32,9 @@ def authority() -> trustme.CA:
 def server(authority: trustme.CA, request: pytest.FixtureRequest) -> Iterator[bs.Server]:
     issued = authority.issue_cert("localhost", "127.0.0.1")
     chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
-    with bs.Server(tls=(chain, issued.private_key_pem.bytes()), token="secret", front=request.param) as server:
+    with bs.Server(
+        tls_certificate=chain, tls_key=issued.private_key_pem.bytes(), token="secret", front=request.param
+    ) as server:
         server.append_table("t", SCHEMA).append({"n": [1, 2, 3]})
         yield server
 
@@ -55,7 +57,7 @@ def test_paths_of_pem_files_do_as_well_as_their_content(authority: trustme.CA, t
     chain.write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
     issued.private_key_pem.write_to_path(str(key))
     authority.cert_pem.write_to_path(str(roots))
-    with bs.Server(tls=(chain, str(key))) as server, bs.Server() as relay:
+    with bs.Server(tls_certificate=chain, tls_key=str(key)) as server, bs.Server() as relay:
         server.append_table("t", SCHEMA).append({"n": [1, 2, 3]})
         for source in (roots, str(roots), roots.read_text(), roots.read_bytes()):
             with bs.connect(server.uri, tls_root_certs=source) as client:
@@ -77,15 +79,18 @@ def test_what_is_neither_pem_nor_a_file_with_it_is_refused_at_once(
         bs.connect("grpc+tls://127.0.0.1:1", tls_root_certs=wrong)
     with bs.Server() as relay, pytest.raises(bs.InvalidRequestError, match=r"^tls_root_certs.* PEM"):
         relay.follow("grpc+tls://127.0.0.1:1/t", tls_root_certs=wrong, wait=None)
-    with pytest.raises(bs.InvalidRequestError, match=r"^tls \(certificate chain\).* PEM"):
-        bs.Server(tls=(wrong, wrong))
+    with pytest.raises(bs.InvalidRequestError, match=r"^tls_certificate.* PEM"):
+        bs.Server(tls_certificate=wrong, tls_key=wrong)
 
 
 def test_half_an_identity_is_refused() -> None:
     """A certificate without its key serves nothing."""
-    half: Any = ("chain.pem",)
-    with pytest.raises(bs.InvalidRequestError, match="tls is a pair"):
-        bs.Server(tls=half)
+    with bs.Server() as running:
+        for call in (bs.Server, running.reload):
+            with pytest.raises(bs.InvalidRequestError, match=r"^tls_certificate needs tls_key"):
+                call(tls_certificate="chain.pem")
+            with pytest.raises(bs.InvalidRequestError, match=r"^tls_key needs tls_certificate"):
+                call(tls_key="key.pem")
 
 
 def test_a_client_that_does_not_trust_the_certificate_is_told(server: bs.Server) -> None:
@@ -101,9 +106,10 @@ def test_a_client_without_tls_is_told(server: bs.Server) -> None:
         bs.connect(server.uri.replace("grpc+tls", "grpc"), token="secret", timeout=5).tables()
 
 
-def identity(authority: trustme.CA) -> tuple[bytes, bytes]:
+def identity(authority: trustme.CA) -> dict[str, Any]:
     issued = authority.issue_cert("localhost", "127.0.0.1")
-    return b"".join(part.bytes() for part in issued.cert_chain_pems), issued.private_key_pem.bytes()
+    chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
+    return {"tls_certificate": chain, "tls_key": issued.private_key_pem.bytes()}
 
 
 def connect(
@@ -124,9 +130,7 @@ QUICK = fl.FlightCallOptions(timeout=20)
 def test_a_client_certificate_is_a_way_in(authority: trustme.CA, door: str) -> None:
     """By itself, with the name in it; a client without one, or with one of another authority, does not connect."""
     other = trustme.CA()
-    with bs.Server(
-        tls=identity(authority), tls_client_root_certs=authority.cert_pem.bytes(), deephaven_port=0
-    ) as server:
+    with bs.Server(**identity(authority), tls_client_root_certs=authority.cert_pem.bytes(), deephaven_port=0) as server:
         table = server.append_table("t", SCHEMA)
         table.append({"n": [1]})
         with connect(server, door, authority, authority.issue_cert("feed.example.com")) as client:
@@ -152,7 +156,7 @@ def test_an_entry_gives_a_certificate_its_roles_and_takes_them(
     path.write_text(entry)
     roles = {"reader": bs.Role(["t"], ["list", "read"])}
     with bs.Server(
-        tls=identity(authority),
+        **identity(authority),
         tls_client_root_certs=authority.cert_pem.bytes(),
         token=[bs.CredentialFile(path), "shared"],
         roles=roles,
@@ -209,25 +213,25 @@ def test_certificates_are_exchanged_while_the_server_runs(authority: trustme.CA,
     """At every port but one of pyarrow, for new connections; a pair that does not fit changes nothing."""
     other = trustme.CA()
     options, uri = PORTS[port]
-    with bs.Server(tls=identity(authority), **options) as server:
+    with bs.Server(**identity(authority), **options) as server:
         assert shows(uri(server), authority)
         for _ in range(2):
             with pytest.raises(InvalidRequestError, match="do not fit"):
-                server.reload(tls=(identity(other)[0], identity(authority)[1]))
+                server.reload(**(identity(authority) | {"tls_certificate": identity(other)["tls_certificate"]}))
             assert shows(uri(server), authority)
-        server.reload(tls=identity(other))
+        server.reload(**identity(other))
         assert shows(uri(server), other)
         assert not shows(uri(server), authority)
 
 
 def test_a_connection_outlives_the_exchange_of_certificates(authority: trustme.CA) -> None:
     with (
-        bs.Server(tls=identity(authority), front="grpc") as server,
+        bs.Server(**identity(authority), front="grpc") as server,
         connect(server, FLIGHT, authority, None) as client,
     ):
         table = server.append_table("t", SCHEMA)
         with Follower(client, "t") as follower:
-            server.reload(tls=identity(trustme.CA()))
+            server.reload(**identity(trustme.CA()))
             table.append({"n": [1]})
             follower.wait(lambda follower: follower.rows)
 
@@ -236,10 +240,10 @@ def test_a_port_of_pyarrow_keeps_its_certificate_and_the_log_tells(
     authority: trustme.CA, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = trustme.CA()
-    with bs.Server(tls=identity(authority), front="pyarrow", web_port=0) as server:
+    with bs.Server(**identity(authority), front="pyarrow", web_port=0) as server:
         with pytest.raises(InvalidRequestError, match="do not fit"):
-            server.reload(tls=(identity(other)[0], identity(authority)[1]))
-        server.reload(tls=identity(other))
+            server.reload(**(identity(authority) | {"tls_certificate": identity(other)["tls_certificate"]}))
+        server.reload(**identity(other))
         assert shows(server.uri, authority)
         assert shows(server.web_uri, other)
         assert f"{server.uri} keeps its certificate" in caplog.text
@@ -247,9 +251,9 @@ def test_a_port_of_pyarrow_keeps_its_certificate_and_the_log_tells(
 
 def test_a_server_without_tls_takes_no_certificate(authority: trustme.CA) -> None:
     with bs.Server() as server, pytest.raises(InvalidRequestError, match="has no TLS"):
-        server.reload(tls=identity(authority))
+        server.reload(**identity(authority))
 
 
 def test_client_certificates_need_tls(authority: trustme.CA) -> None:
-    with pytest.raises(InvalidRequestError, match="tls_client_root_certs is for a server with tls"):
+    with pytest.raises(InvalidRequestError, match="tls_client_root_certs is for a server with tls_certificate"):
         bs.Server(tls_client_root_certs=authority.cert_pem.bytes())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -120,3 +120,21 @@ def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str | None, words
         bs.TokenFile(path)
     with pytest.raises(bs.InvalidRequestError, match="path must be the path of a file"):
         bs.TokenFile(wrong)
+
+
+def test_roles_are_a_list_of_defined_names(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("secret")
+    reader = {"reader": bs.Role(["*"], ["read"])}
+    for make in (lambda: bs.TokenFile(path, "admin"), lambda: bs.Principal("x", "admin")):
+        with pytest.raises(bs.InvalidRequestError, match=r"roles must be a list of names; write roles=\['admin'\]"):
+            make()
+    wrong = bs.TokenFile(path, ["nope"])
+    given: list[Any] = [wrong, [wrong, "other"]]
+    for token in given:
+        with pytest.raises(bs.InvalidRequestError, match="name the role 'nope', which is not defined"):
+            bs.Server(token=token, roles=reader)
+    with bs.Server(token=bs.TokenFile(path, ["reader"]), roles=reader) as server:
+        with pytest.raises(bs.InvalidRequestError, match="name the role 'nope', which is not defined"):
+            server.reload(token=wrong)
+        server.reload(token=wrong, roles={"nope": bs.Role(["*"], ["read"])})

@@ -34,7 +34,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[bs.Server]:
     """A server that requires client certificates."""
     its = AUTHORITY.issue_cert("127.0.0.1")
     tls = its.cert_chain_pems[0].bytes(), its.private_key_pem.bytes()
-    with bs.Server(tls=tls, tls_client_root_certs=ROOTS, front=request.param) as server:
+    with bs.Server(tls_certificate=tls[0], tls_key=tls[1], tls_client_root_certs=ROOTS, front=request.param) as server:
         yield server
 
 

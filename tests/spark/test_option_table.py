@@ -38,5 +38,5 @@ def test_the_defaults_are_those_of_the_code() -> None:
         if parameter.default not in (None, inspect.Parameter.empty):
             assert said[name] == shown(parameter.default), name
     settings = PublishSettings("grpc://here", "t")
-    for name in ("ship", "ship_threshold", "retry_seconds", "on_gap"):
+    for name in ("ship", "ship_threshold", "retry_seconds", "allow_gap"):
         assert said[name] == shown(getattr(settings, name)), name

@@ -186,7 +186,7 @@ def test_a_stream_writer_asks_only_when_its_commit_is_refused(
     server: bs.Server, client: bs.Client, asked: list[str]
 ) -> None:
     schema = pa.schema([("v", pa.int64())])
-    options = {"uri": server.uri, "table": "t", "on_gap": "warn"}
+    options = {"uri": server.uri, "table": "t", "allow_gap": "true"}
 
     def commit(number: int) -> None:
         writer = StreamWriter(options, schema, overwrite=False)  # Spark makes one anew for each batch
@@ -199,7 +199,7 @@ def test_a_stream_writer_asks_only_when_its_commit_is_refused(
     commit(4)
     assert asked == ["q"]
     client.drop("t")
-    options["on_gap"] = "fail"
+    options["allow_gap"] = "false"
     with pytest.raises(bs.PublishError, match="lacks batches 0 to 4 of this query"):
         commit(5)
     assert asked == ["q", "q"]

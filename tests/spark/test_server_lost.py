@@ -17,7 +17,7 @@ import barrage_server as bs
 from barrage_server.spark import BarrageSink, register
 from barrage_server.spark.gap import check_gap
 from barrage_server.spark.publisher import Publisher
-from barrage_server.spark.settings import OnGap, PublishSettings
+from barrage_server.spark.settings import PublishSettings
 from barrage_server.wire.protocol import PublishMode, TableKind
 from tests.spark.feeding import Drain, Feed, by
 from tests.waiting import until
@@ -91,7 +91,7 @@ def test_batches_that_the_server_does_not_know_are_named(
         bs.LostBatchesError, match=rf"Table 't' at grpc://here:1 lacks {missing} .*new checkpointLocation"
     ):
         check_gap(_settings(mode=PublishMode.APPEND), "p", batch, last, _takes_none)
-    check_gap(_settings(mode=PublishMode.APPEND, on_gap=OnGap.WARN), "p", batch, last, _takes_none)
+    check_gap(_settings(mode=PublishMode.APPEND, allow_gap=True), "p", batch, last, _takes_none)
     assert f"lacks {missing} " in caplog.text
 
 
@@ -125,7 +125,7 @@ def test_a_query_on_a_server_that_lost_its_table_fails_and_warns_when_told_so(
         drain(_writer(route, feed.stream(), restarting.uri))
     assert not restarting.server.tables()
     assert restarting.server.statistics().staging.entries == 0
-    drain(_writer(route, feed.stream(), restarting.uri, on_gap="warn"))
+    drain(_writer(route, feed.stream(), restarting.uri, allow_gap=True))
     feed.add({"v": [3]})
     drain(_writer(route, feed.stream(), restarting.uri))  # nothing is missing any more that is not known
     assert restarting.rows("v") == [{"v": 2}, {"v": 3}]
@@ -282,5 +282,5 @@ def test_a_query_that_was_stopped_in_its_wait_goes_on_where_it_was(
     )
     until(lambda: "waiting for the server" in caplog.text, _SECONDS)
     running.stop()
-    drain(_writer("driver", feed.stream(), restarting.uri, on_gap="warn"), checkpoint)
+    drain(_writer("driver", feed.stream(), restarting.uri, allow_gap=True), checkpoint)
     assert restarting.rows("v") == [{"v": 2}]

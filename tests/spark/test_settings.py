@@ -10,7 +10,7 @@ import trustme
 
 import barrage_server as bs
 from barrage_server.spark import BarrageSink
-from barrage_server.spark.settings import DEFAULT_SHIP_THRESHOLD, OnGap, PublishSettings, Ship, parse_key
+from barrage_server.spark.settings import DEFAULT_SHIP_THRESHOLD, PublishSettings, Ship, parse_key
 from barrage_server.wire.protocol import PublishMode, TableKind
 
 URI = "grpc://127.0.0.1:1"
@@ -37,7 +37,7 @@ def test_settings_survive_as_options() -> None:
         kind=TableKind.KEYED,
         publisher="p",
         retry_seconds=7.5,
-        on_gap=OnGap.WARN,
+        allow_gap=True,
         token="secret",
         tls_root_certs=CERTIFICATE,
     )
@@ -116,19 +116,28 @@ def test_changing_rows_needs_a_key(mode: str) -> None:
         ({"kind": "ring", "capacity": 5, "mode": "update", "key": "k"}, "kind 'ring' has no key"),
         ({"key": ["k", "k"]}, "names a column twice"),
         ({"order_by": ""}, "order_by is empty"),
-        ({"order_by": ["a"]}, "order_by must be text"),
+        ({"order_by": ["a"]}, "order_by must be a string"),
         ({"publisher": ""}, "publisher is empty"),
-        ({"table": 5}, "table must be text"),
+        ({"table": 5}, "table must be a string, not 5"),
         ({"retry_seconds": -1}, "retry_seconds must be a number of seconds"),
         ({"retry_seconds": "soon"}, "got 'soon'"),
         ({"retry_seconds": float("nan")}, "got nan"),
-        ({"on_gap": "ignore"}, "use one of fail, warn"),
+        ({"allow_gap": "true"}, "allow_gap must be True or False, not 'true'"),
         ({"token": " "}, "token is empty.*BARRAGE_TOKEN"),
         ({"uri": "http://here:80"}, "address of a web server"),
         ({"uri": "dh+plain://here:10000"}, "for Deephaven's clients; publish to the Arrow Flight port"),
         ({"uri": "grpc://here:1/t"}, "names more than a server"),
         ({"tls_root_certs": "/nowhere/at/all.pem"}, "tls_root_certs.*cannot be read"),
-        ({"token": 5}, "token must be text"),
+        ({"token": 5}, "token must be a string, not an int"),
+        ({"token": "é"}, "token must be printable ASCII"),
+        *(
+            ({name: "\ud800"}, f"{name}.*half of a surrogate pair")
+            for name in ("uri", "table", "order_by", "publisher")
+        ),
+        ({"key": ["k", "\ud800"]}, "half of a surrogate pair"),
+        ({"user": "\ud800", "password": "c"}, "user has half of a surrogate pair"),
+        ({"user": "b", "password": "\ud800"}, "password has half of a surrogate pair"),
+        ({"tls_root_certs": "\ud800"}, "tls_root_certs.*cannot be read"),
         ({"token": "a", "user": "b", "password": "c"}, "token and user are two ways to log in"),
         ({"user": "b"}, "A user needs a password: pass password, or set BARRAGE_PASSWORD"),
         ({"user": " ", "password": "c"}, "user is empty"),
@@ -146,6 +155,8 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, object], text: str
 
 
 def test_options_that_cannot_be_are_refused() -> None:
+    with pytest.raises(bs.InvalidRequestError, match=r"allow_gap .warn. is unknown; use one of true, false"):
+        PublishSettings.from_options({"uri": URI, "table": "t", "allow_gap": "warn"})
     with pytest.raises(bs.InvalidRequestError, match="whole number"):
         PublishSettings.from_options({"uri": URI, "table": "t", "capacity": "many"})
     with pytest.raises(bs.InvalidRequestError, match="Unknown option tabel"):

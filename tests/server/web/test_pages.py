@@ -359,7 +359,7 @@ def test_a_page_over_tls() -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
-    with bs.Server(web_port=0, tls=(chain, issued.private_key_pem.bytes())) as server:
+    with bs.Server(web_port=0, tls_certificate=chain, tls_key=issued.private_key_pem.bytes()) as server:
         assert server.web_uri is not None
         assert server.web_uri.startswith("https://")
         context = ssl.create_default_context()
