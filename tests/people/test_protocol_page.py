@@ -324,7 +324,7 @@ def test_actions_answer_as_the_page_says() -> None:
         batch = {"publisher": "p", "table": "t", "batch": 0}
         committed = act("barrage.commit", {**batch, "tokens": [], "schema": schema})
         assert set(committed) == set(listed("barrage.commit", "answer"))
-        assert act("barrage.last_batch", {"publisher": "p", "table": "t"}) == {"last_batch": 0}
+        assert act("barrage.last_batch", {"publisher": "p", "table": "t"}) == {"last_batch": 0, "takes_gaps": False}
         assert set(act("barrage.keep", {"tokens": ["unknown"]})) == set(listed("barrage.keep", "answer"))
         assert act("barrage.abort", {"tokens": ["unknown"]}) == {"dropped": 0}
         infos = [
