@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ from barrage_server.errors import (
     UnsupportedTypeError,
 )
 from barrage_server.publish.delta import CheckNew, Part, TableStore, Target, publish_parts
-from barrage_server.publish.ledger import Identity, Ledger
+from barrage_server.publish.ledger import Identity, Ledger, LedgerEntry
 from barrage_server.publish.notes import BatchCommitted
 from barrage_server.publish.staging import Staged, StagingArea
 from barrage_server.wire.commit_messages import (
@@ -152,13 +153,14 @@ class Committer:
         Returns:
             The number of rows, and the step of the cycle.
         """
-        deltas = [self._delta(request, identity, part, now) for part in parts]
+        # one entry for all parts: the ledger may forget the publisher's earlier epochs by age meanwhile
+        entry = self._ledger.entry(identity, parts[0].table, request.batch, now)
+        deltas = [self._delta(request, identity, part, replace(entry, table=part.table)) for part in parts]
         tables = publish_parts(self._store, deltas, limit=self._staging.limits.total_bytes, check_new=check_new)
         return sum(delta.rows for delta in deltas), max(table.version.step for table in tables)
 
-    def _delta(self, request: CommitRequest, identity: Identity, part: CommitPart, now: float) -> Part:
+    def _delta(self, request: CommitRequest, identity: Identity, part: CommitPart, entry: LedgerEntry) -> Part:
         target, schema, batches = _gather(request, part, self._staged(request, identity, part))
-        entry = self._ledger.entry(identity, part.table, request.batch, now)
 
         def committed(table: Table) -> BatchCommitted:
             """The note that records the batch, in the cycle with its rows."""
