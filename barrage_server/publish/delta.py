@@ -67,7 +67,8 @@ class TableStore(Protocol):
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> CycleNote:
         """A note that serves ``after`` in place of ``before``.
 
-        ``before`` takes no more rows from then on; commits to ``before`` count for ``after``.
+        ``before`` takes no more rows from then on; commits to ``before`` count for ``after``, which is durable if
+        ``before`` is.
         """
 
 

@@ -342,7 +342,7 @@ class Catalog:
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> TableExchanged:
         """The note that serves a new table in place of ``before``, within :meth:`making`.
 
-        Publishers continue with the new table; subscribers subscribe again.
+        Publishers continue with the new table; subscribers subscribe again. It is durable if ``before`` is.
         """
         name = before.name
 
@@ -362,7 +362,7 @@ class Catalog:
             self._tell_watchers()
 
         facts = call_facts()
-        return TableExchanged(after, happen, before, spec, told=told, is_durable=self._is_kept(after, spec))
+        return TableExchanged(after, happen, before, spec, told=told, is_durable=self._keeps(before))
 
     def replace(self, before: Table, table: Table) -> None:
         """Serve ``table`` in place of ``before``. Subscribers of ``before`` get an error.

@@ -70,7 +70,9 @@ class Site:
         self.graph = UpdateGraph()
         self.ledger = Ledger()
         self.durability = Durability(root, self.graph, fsync)
-        self.catalog = Catalog(self.graph, exchanged=self.ledger.pass_on, is_durable=is_durable)
+        self.catalog = Catalog(
+            self.graph, exchanged=self.ledger.pass_on, is_durable=is_durable, keeps=self.durability.keeps
+        )
         Committer(self.catalog, StagingArea(), self.ledger)
         found = self.durability.recovered
         self.catalog.restore(found.tables.values())

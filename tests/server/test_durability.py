@@ -344,6 +344,25 @@ def test_each_kind_of_table_can_be_in_memory_only(folder: Path) -> None:
     assert kept == ["append None", "keyed None", "replaced None", "ring None"]
 
 
+def test_a_table_in_memory_that_is_overwritten_stays_in_memory(folder: Path) -> None:
+    """So does one that was never asked to be durable, and could not be."""
+    with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
+        server.append_table("memory", SCHEMA, durable=False)
+        server.add_table("added", bs.table(rows(0)))
+        names = ("memory", "added", "kept")
+        for name in names:
+            client.append(name, rows(1))
+        assert [durability_of(server).keeps(server.table(name)) for name in names] == [False, False, True]
+        for name in names:
+            client.replace(name, rows(2, 3))
+            assert client.snapshot(name).num_rows == 2
+        assert [durability_of(server).keeps(server.table(name)) for name in names] == [False, False, True]
+        client.publish("memory", rows(4), publisher="p", batch=0, mode="replace")
+    with bs.Server(data_dir=folder) as server:
+        assert [table.name for table in server.tables()] == ["kept"]
+        assert {table for _, table, _ in server.statistics().commits} == {"kept"}
+
+
 def test_a_table_in_memory_and_a_durable_one_are_not_taken_for_each_other(folder: Path) -> None:
     with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
         server.append_table("memory", SCHEMA, durable=False)
