@@ -30,7 +30,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -45,6 +45,7 @@ from barrage_server.wire.table_spec import TableSpec
 __all__ = [
     "CycleRecord",
     "LedgerRecord",
+    "NameHolder",
     "TableRecord",
     "VoidRecord",
     "decode_cycle",
@@ -95,28 +96,61 @@ class TableRecord:
         return cls(whole_number(found["id"]), str(found["name"]), schema, spec)
 
 
+class NameHolder(NamedTuple):
+    """The user and the epoch that a publisher's name belongs to.
+
+    Attributes:
+        principal: the user; empty if the name belongs to no user.
+        epoch: the present epoch.
+        earlier: the epochs before, which are refused.
+    """
+
+    principal: str
+    epoch: str | None
+    earlier: tuple[Any, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
     """A batch that is committed to a table.
 
     Attributes:
         table: the id of the table.
-        entry: the ledger's entry in JSON. This room reads only the identity of its commit.
+        entry: the ledger's entry in JSON. This room reads the identity of its commit, and the holder of the name.
     """
 
     table: int
     entry: Mapping[str, Any]
 
     @property
-    def key(self) -> tuple[int, str]:
-        """Table and publisher: an entry replaces earlier ones with the same key."""
-        return self.table, str(self.entry.get("publisher"))
+    def publisher(self) -> str:
+        """The name under which the batch is committed."""
+        return str(self.entry["publisher"])
 
     @property
-    def commit(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[int, str]:
+        """Table and publisher: an entry replaces earlier ones with the same key."""
+        return self.table, self.publisher
+
+    @property
+    def commit(self) -> tuple[str, str | None, int]:
         """Publisher, epoch and batch, which identify the commit of the entry."""
+        return self.publisher, self._epoch, int(self.entry["batch"])
+
+    @property
+    def holder(self) -> NameHolder:
+        """The holder of the publisher's name since the commit."""
         entry = self.entry
-        return str(entry.get("publisher")), str(entry.get("epoch")), str(entry.get("batch"))
+        return NameHolder(str(entry.get("principal", "")), self._epoch, tuple(entry.get("earlier", ())))
+
+    def held_by(self, principal: str) -> LedgerRecord:
+        """The same commit, under a name that now belongs to the user ``principal``."""
+        return LedgerRecord(self.table, {**self.entry, "principal": principal})
+
+    @property
+    def _epoch(self) -> str | None:
+        epoch = self.entry.get("epoch")
+        return None if epoch is None else str(epoch)
 
 
 @dataclass(slots=True)

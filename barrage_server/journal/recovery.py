@@ -19,6 +19,7 @@ from barrage_server.journal.checkpoint import Checkpoint, load_checkpoint, resto
 from barrage_server.journal.content import (
     CycleRecord,
     LedgerRecord,
+    NameHolder,
     TableRecord,
     VoidRecord,
     decode_cycle,
@@ -177,7 +178,7 @@ class _Recovery:
         self._ahead = ahead
         self._found = Recovered()
         self._dropped: dict[int, TableRecord] = {}
-        self._epochs: dict[str, str] = {}  # the present one of each publisher
+        self._holders: dict[str, NameHolder] = {}  # of the name of each publisher
 
     def run(self, *, repair: bool) -> Recovered:
         """Load the checkpoint, and repeat the cycles of the journal."""
@@ -220,8 +221,13 @@ class _Recovery:
     def _load(self, folder: Directory, checkpoint: Checkpoint) -> None:
         found = self._found
         found.step, found.number, found.next_id = checkpoint.step, checkpoint.number, checkpoint.next_id
-        for one in checkpoint.ledger:
-            self._commit(one)
+        try:
+            for one in checkpoint.ledger:
+                self._commit(one)
+        except MALFORMED as error:
+            raise JournalError(
+                f"A committed batch of checkpoint {checkpoint.number} cannot be read: {type(error).__name__}: {error}"
+            ) from error
         for saved in checkpoint.tables:
             try:
                 table = self._make(saved.table)
@@ -286,15 +292,20 @@ class _Recovery:
     def _commit(self, one: LedgerRecord) -> None:
         """Record a commit.
 
-        A new epoch of a publisher removes all commits of its earlier epochs, also to tables without a commit of the new
-        one.
+        A new holder of a publisher's name removes all commits of the holders before, also to tables without a commit of
+        the new one. It is a new epoch, or has got the name after the server had forgotten the holder before by age,
+        which the journal does not say: it is another user then, or refuses other epochs.
         """
-        publisher, epoch, _ = one.commit
-        ledger = self._found.ledger
-        if self._epochs.get(publisher, epoch) != epoch:
-            for key in [key for key, other in ledger.items() if other.commit[0] == publisher]:
-                del ledger[key]
-        self._epochs[publisher] = epoch
+        ledger, holder = self._found.ledger, one.holder
+        before = self._holders.get(one.publisher, holder)
+        if before != holder:
+            is_same = before == holder._replace(principal="")  # the name had no user so far
+            for key in [key for key, other in ledger.items() if other.publisher == one.publisher]:
+                if is_same:
+                    ledger[key] = ledger[key].held_by(holder.principal)
+                else:
+                    del ledger[key]
+        self._holders[one.publisher] = holder
         ledger[one.key] = one
 
     def _forget(self, gone: set[int]) -> None:
@@ -320,7 +331,7 @@ def _notes_with(cycle: CycleRecord, lost: frozenset[int]) -> frozenset[int]:
 
     These are the notes of all commits that write to one of these tables.
     """
-    tables_of: dict[tuple[str, str, str], set[int]] = {}
+    tables_of: dict[tuple[str, str | None, int], set[int]] = {}
     for one in cycle.ledger:
         tables_of.setdefault(one.commit, set()).add(one.table)
     commits = {commit for commit, tables in tables_of.items() if not lost.isdisjoint(tables)}

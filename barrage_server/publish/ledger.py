@@ -317,11 +317,14 @@ class Ledger:
             return {(key.publisher, key.table): held.entry.batch for key, held in self._present_entries()}
 
     def export(self) -> list[tuple[Table, dict[str, Any]]]:
-        """All entries, each with its table, for a checkpoint and :meth:`restore`."""
+        """All entries, each with its table, for a checkpoint and :meth:`restore`.
+
+        Each has the user to whom its publisher's name belongs by now.
+        """
         with self._lock:
             return [
-                (held.table, held.entry.to_fields())
-                for _, held in self._present_entries()
+                (held.table, {**held.entry.to_fields(), "principal": self._names[key.publisher].principal})
+                for key, held in self._present_entries()
                 if isinstance(held.table, Table)
             ]
 
