@@ -118,7 +118,7 @@ def load_identity(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
     """Present a certificate to new connections of ``context``.
 
     Raises:
-        InvalidRequestError: certificate and key do not fit, or are no PEM.
+        InvalidRequestError: certificate and key do not fit, are no PEM, or the key has a password.
     """
     import ssl
 
@@ -133,5 +133,6 @@ def load_identity(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
             context.load_cert_chain(chain_file, key_file, password=b"")
         except (ssl.SSLError, ValueError) as error:
             raise InvalidRequestError(
-                "The TLS certificate chain and its private key do not fit, or are no PEM."
+                "The TLS certificate chain and its private key do not fit each other, or are no certificate and no key "
+                "without a password."
             ) from error

@@ -28,7 +28,7 @@ from barrage_server.errors import BarrageError, InvalidRequestError, JournalErro
 from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.process import choose_allocators, collect_new_objects_only, raise_descriptor_limit
 from barrage_server.server.authentication import AnyToken
-from barrage_server.server.listening import listening_socket
+from barrage_server.server.listening import is_own_address, listening_socket
 from barrage_server.server.roles import log_unknown_columns
 from barrage_server.wire.table_spec import TableSpec
 
@@ -201,6 +201,8 @@ def web_port(settings: ServeSettings) -> int | None:
     try:
         listening_socket(settings.host, DEFAULT_WEB_PORT, "web_port").close()
     except UnavailableError:
+        if not is_own_address(settings.host):
+            return DEFAULT_WEB_PORT  # the server says so of its first port
         logger.warning(
             "browsers get no page: port %d is in use; choose another with --web-port, or leave it out with --no-web",
             DEFAULT_WEB_PORT,

@@ -12,6 +12,7 @@ from barrage_server.server.access import Role, checked_roles
 from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator, named_roles
 from barrage_server.server.flight_endpoint import TlsIdentity
 from barrage_server.server.front import Front, is_loopback
+from barrage_server.server.web.tls import tls_context
 
 __all__ = [
     "authentication_of",
@@ -20,6 +21,7 @@ __all__ = [
     "check_host",
     "check_named_roles",
     "check_ports",
+    "check_tls",
     "checked_client_roots",
     "chosen_front",
     "role_names",
@@ -117,6 +119,15 @@ def checked_client_roots(tls_client_root_certs: Pem, *, is_encrypted: bool) -> b
             "handshake."
         )
     return roots
+
+
+def check_tls(identity: TlsIdentity | None, client_roots: bytes | None) -> None:
+    """Raise InvalidRequestError if certificates and key cannot serve.
+
+    pyarrow would say of them that it cannot listen, and gRPC only log it.
+    """
+    if identity is not None:
+        tls_context(*identity, client_roots)
 
 
 def authentication_of(

@@ -35,6 +35,7 @@ from barrage_server.server.options import (
     check_host,
     check_named_roles,
     check_ports,
+    check_tls,
     checked_client_roots,
     chosen_front,
     role_names,
@@ -184,6 +185,7 @@ class Server(TableMethods):
         identity, client_roots = tls_identity(tls_certificate, tls_key), None
         if tls_client_root_certs is not None:
             client_roots = checked_client_roots(tls_client_root_certs, is_encrypted=identity is not None)
+        check_tls(identity, client_roots)
         authentication = authentication_of(token, roles, default_roles, shows_certificates=client_roots is not None)
         folder = None if data_dir is None else as_path(data_dir, "data_dir")
         policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)

@@ -70,6 +70,12 @@ from .conftest import Command, Program
         (["serve", "--port", "0", "--allow-anonymous", "--follow", "nonsense://x"], EXIT_USAGE, "nonsense"),
         (["serve", "--port", "0"], EXIT_USAGE, "or allow every caller with --allow-anonymous"),
         (["serve", "--port", "70000"], EXIT_USAGE, "--port: "),
+        (["serve", "--host", "192.0.2.1", "--insecure"], EXIT_FAILURE, "Set host= (--host on the command line) to one"),
+        (
+            ["serve", "--front", "pyarrow", "--allow-anonymous", "--tls-key", "{pem}", "--tls-certificate", "{pem}"],
+            EXIT_USAGE,
+            "do not fit each other",
+        ),
         (["demo", "--cores", "0"], EXIT_USAGE, "at least one core"),
         (["demo", "--rate", "0"], EXIT_USAGE, "--rate must be more than nothing"),
         (["demo", "--data", "none.csv"], EXIT_USAGE, "There is no file 'none.csv'."),
@@ -118,8 +124,10 @@ def test_an_error_is_one_line_that_says_what_to_do(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "rows.csv"
     file.write_text("sym,price\nA,5\n")
+    pem = tmp_path / "junk.pem"
+    pem.write_text("-----BEGIN CERTIFICATE-----\njunk\n-----END CERTIFICATE-----\n")
     before = quotes.to_arrow()
-    found, out, err = command(*(arg.format(uri=server.uri, file=file) for arg in args))
+    found, out, err = command(*(arg.format(uri=server.uri, file=file, pem=pem) for arg in args))
     assert (found, out) == (code, "")
     assert re.match(r"barrage-server: (--[a-z]|[^a-z]|grpc://|[a-z]+_[a-z])", err), "an error begins with a capital"
     assert err.endswith((".\n", "?\n"))

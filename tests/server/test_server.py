@@ -109,10 +109,31 @@ def test_it_takes_the_port_it_is_told_and_says_when_it_is_taken() -> None:
     with Server() as first:
         assert first.uri == f"grpc://127.0.0.1:{first.port}"
         assert repr(first) == f"<Server {first.uri} tables=0>"
-        with pytest.raises(UnavailableError, match=r"is the port in use\? Choose another one with port= \(--port on"):
+        with pytest.raises(UnavailableError, match=r"is it in use\? Choose another one with port= \(--port on"):
             Server(port=first.port)
     with Server(port=first.port) as second:
         assert second.port == first.port
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "1.2.3"])
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"front": "pyarrow"}, "host"),
+        ({"front": "grpc"}, "host"),
+        ({"http_port": 0}, "http_host"),
+    ],
+    ids=["pyarrow", "grpc", "http"],
+)
+def test_an_address_of_another_machine_is_told_apart_from_a_port_in_use(
+    host: str, options: dict[str, Any], named: str
+) -> None:
+    """Another port would not help; with a port for the page, too."""
+    hosts = {"host": host} if named == "host" else {"http_host": host}
+    with pytest.raises(UnavailableError) as told:
+        Server(**{**options, **hosts, "insecure": True, "web_port": 0})
+    assert str(told.value).startswith(f"Cannot listen on {host}, which is no address of this machine. Set {named}= (--")
+    assert "in use" not in str(told.value)
 
 
 def test_ipv6_is_served_too() -> None:

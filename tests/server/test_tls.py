@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 import barrage_server as bs
 from barrage_server.errors import AuthenticationError, InvalidRequestError
+from barrage_server.server import http_endpoint
 from tests.server.conftest import DEEPHAVEN, FLIGHT
 from tests.server.follower import Follower
 from tests.waiting import until
@@ -81,6 +83,51 @@ def test_what_is_neither_pem_nor_a_file_with_it_is_refused_at_once(
         relay.follow("grpc+tls://127.0.0.1:1/t", tls_root_certs=wrong, wait=None)
     with pytest.raises(bs.InvalidRequestError, match=r"^tls_certificate.* PEM"):
         bs.Server(tls_certificate=wrong, tls_key=wrong)
+
+
+UNFIT = {
+    "the key of another certificate": {"key": "other key"},
+    "a key with a password": {"key": "encrypted key"},
+    "a certificate as key": {"key": "chain"},
+    "junk as certificate": {"chain": "junk"},
+    "junk as certificates to trust": {"roots": "junk"},
+    "a key as certificates to trust": {"roots": "key"},
+}
+"""Which of the files is replaced by which other one."""
+
+
+@pytest.mark.parametrize("unfit", UNFIT)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"front": "pyarrow"},
+        {"front": "grpc"},
+        {"front": "pyarrow", "web_port": 0, "deephaven_port": 0, "deephaven_web_port": 0, "http_port": 0},
+    ],
+    ids=["pyarrow", "grpc", "all"],
+)
+def test_files_that_cannot_serve_are_told_before_a_port_listens(
+    authority: trustme.CA, unfit: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every front in the same words; nothing says that a port is in use."""
+    chain, key = identity(authority)
+    files = {
+        "chain": chain,
+        "key": key,
+        "roots": authority.cert_pem.bytes(),
+        "other key": identity(authority)[1],
+        "encrypted key": serialization.load_pem_private_key(key, None).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        ),
+        "junk": b"-----BEGIN CERTIFICATE-----\njunk\n-----END CERTIFICATE-----\n",
+    }
+    taken = {name: files[UNFIT[unfit].get(name, name)] for name in ("chain", "key", "roots")}
+    monkeypatch.setattr(http_endpoint, "listening_socket", lambda *_: pytest.fail("a port listens"))
+    words = "^tls_client_root_certs takes PEM with" if "roots" in UNFIT[unfit] else "do not fit each other"
+    with pytest.raises(InvalidRequestError, match=words):
+        bs.Server(tls=(taken["chain"], taken["key"]), tls_client_root_certs=taken["roots"], **options)
 
 
 def test_half_an_identity_is_refused() -> None:

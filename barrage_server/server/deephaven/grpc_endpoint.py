@@ -26,7 +26,6 @@ from barrage_server.server.limits import Limits
 from barrage_server.server.listening import cannot_listen
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.stranger_calls import StrangerCalls
-from barrage_server.server.web.tls import tls_context
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["GrpcEndpoint"]
@@ -220,7 +219,6 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             if tls is None:
                 bound = server.add_insecure_port(address)
             else:
-                tls_context(*tls, client_roots)  # gRPC would only log that chain and key do not fit
                 self._client_roots = client_roots
                 self._certificate = _certificate(tls, client_roots)
                 # gRPC asks at each handshake, on its own thread

@@ -19,15 +19,18 @@ def tls_context(chain: bytes, key: bytes, client_roots: bytes | None = None) -> 
         client_roots: certificates to trust for clients, each of which must then present one.
 
     Raises:
-        InvalidRequestError: certificate and key do not fit, or are no PEM.
+        InvalidRequestError: certificate and key do not fit or cannot be read, or the certificates to trust.
 
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if client_roots is not None:
         context.verify_mode = ssl.CERT_REQUIRED
         try:
-            context.load_verify_locations(cadata=client_roots.decode("ascii"))
+            context.load_verify_locations(cadata=client_roots.decode("ascii", "ignore"))
         except (ssl.SSLError, ValueError) as error:
-            raise InvalidRequestError("The certificates to trust for clients are no PEM.") from error
+            raise InvalidRequestError(
+                "tls_client_root_certs takes PEM with '-----BEGIN CERTIFICATE-----' lines, and no key: there is no "
+                "certificate that can be read."
+            ) from error
     load_identity(context, chain, key)
     return context
