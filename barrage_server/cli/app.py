@@ -125,7 +125,7 @@ def serve(
         str | None, typer.Option(help="Private key of the certificate, a PEM file.", metavar="FILE")
     ] = None,
     data_dir: Annotated[
-        Path | None,
+        str | None,  # as a Path, an empty one would be the current directory
         typer.Option(help="Folder that keeps the tables  [none: in memory only]", metavar="DIR"),
     ] = None,
     fsync: Annotated[

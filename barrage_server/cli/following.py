@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 import barrage_server as bs
 from barrage_server.address import TableAddress
+from barrage_server.cli.paths import PathText, SecretPathText
 from barrage_server.cli.secret import Secret
 from barrage_server.cli.usage import UsageError
 from barrage_server.errors import BarrageError
@@ -47,9 +48,9 @@ class FollowSettings(BaseModel):
     token: Secret | None = None
     user: str | None = None
     password: SecretStr | None = None
-    tls_root_certs: str | None = None
-    tls_certificate: str | None = None
-    tls_key: SecretStr | None = None
+    tls_root_certs: PathText | None = None
+    tls_certificate: PathText | None = None
+    tls_key: SecretPathText | None = None
     headers: dict[str, SecretStr] = Field(default_factory=dict)
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     interval_ms: int = Field(default=10, ge=0)

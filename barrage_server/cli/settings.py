@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import pyarrow as pa
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -29,6 +29,7 @@ from pydantic_settings import (
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.arguments import shown
 from barrage_server.cli.following import FollowSettings
+from barrage_server.cli.paths import HomePath, PathText, SecretPathText
 from barrage_server.cli.secret import Secret
 from barrage_server.cli.text import sentence
 from barrage_server.cli.usage import UsageError, usage
@@ -48,6 +49,8 @@ __all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]
 
 _PREFIX: Final = "BARRAGE_"
 _OTHER_VARIABLES: Final = {"BARRAGE_DEBUG"}
+_UNKNOWN: Final = {"extra_forbidden", "unexpected_keyword_argument"}
+"""Types of pydantic's errors on unknown settings."""
 _NEAR: Final = 0.85
 """Least similarity (share of equal characters) to a setting of a variable that counts as misspelt."""
 
@@ -131,7 +134,7 @@ class WebTokenSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    keys: str
+    keys: PathText
     audience: str
     issuer: str
     algorithms: tuple[str, ...] = ("RS256", "ES256")
@@ -144,15 +147,20 @@ def _separated(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _closest(name: str, known: Collection[str]) -> list[str]:
+    """The nearest valid name, if one is near."""
+    return difflib.get_close_matches(name, known, n=1)
+
+
 def unknown_text(name: str, known: Collection[str]) -> str:
     """The text for an unknown setting, with the nearest valid name."""
-    close = difflib.get_close_matches(name, known, n=1)
+    close = _closest(name, known)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
     return f"unknown setting {name!r}; {hint}"
 
 
 def _folder(value: object) -> object:
-    if value == "" or value == Path():  # an empty variable must not mean the current folder
+    if value == "":  # an empty variable must not mean the current folder
         raise ValueError("is empty; name a folder, or leave it out")
     return value
 
@@ -177,7 +185,8 @@ def _known_fields(of: type) -> BeforeValidator:
 class ServeSettings(BaseSettings):
     """All settings of ``serve``.
 
-    The environment variable of a setting is ``BARRAGE_`` and its name in upper case.
+    The environment variable of a setting is ``BARRAGE_`` and its name in upper case. Paths may begin with ``~``;
+    relative ones are below the current directory.
 
     Attributes:
         host: address to listen on.
@@ -237,18 +246,18 @@ class ServeSettings(BaseSettings):
     console: bool = False
     token: Secret | None = None
     tokens: Annotated[tuple[Secret, ...], NoDecode, BeforeValidator(_separated_tokens)] = ()
-    token_file: Path | None = None
-    credentials: Path | None = None
+    token_file: HomePath | None = None
+    credentials: HomePath | None = None
     web_tokens: WebTokenSettings | None = None
     roles: dict[str, RoleSettings] = Field(default_factory=dict)
     default_roles: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
     allow_anonymous: bool = False
     allow_plaintext: bool = False
     insecure: bool = False
-    tls_certificate: str | None = None
-    tls_key: SecretStr | None = None
-    tls_client_root_certs: str | None = None
-    data_dir: Annotated[Path | None, BeforeValidator(_folder)] = None
+    tls_certificate: PathText | None = None
+    tls_key: SecretPathText | None = None
+    tls_client_root_certs: PathText | None = None
+    data_dir: Annotated[HomePath | None, BeforeValidator(_folder)] = None
     fsync: Fsync = Fsync.INTERVAL
     http_port: int | None = Field(default=None, ge=0, le=65535)
     http_host: str = "127.0.0.1"
@@ -265,9 +274,9 @@ class ServeSettings(BaseSettings):
     tables: tuple[TableSettings, ...] = ()
     follow: Annotated[tuple[FollowSettings, ...], NoDecode, BeforeValidator(_separated)] = ()
     follow_token: Secret | None = None
-    follow_tls_root_certs: str | None = None
-    follow_tls_certificate: str | None = None
-    follow_tls_key: SecretStr | None = None
+    follow_tls_root_certs: PathText | None = None
+    follow_tls_certificate: PathText | None = None
+    follow_tls_key: SecretPathText | None = None
     example: bool = False
 
     @classmethod
@@ -416,8 +425,8 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     except SettingsError as error:
         raise UsageError(f"Environment: {_unparsed(error)}") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        first, *others = _by_cause(error.errors(include_url=False, include_input=False))
+        more = f" (and {len(others)} more)" if others else ""
         raise UsageError(sentence(f"{_told(first, config, flags).removesuffix('.')}{more}")) from None
     except BarrageError as error:
         source = "Settings" if config is None else str(config)
@@ -435,11 +444,26 @@ def _unparsed(error: SettingsError) -> str:
     return f"{_PREFIX}{name.upper()} must be JSON, as in '[\"a\"]' or '{{\"a\": 1}}'."
 
 
+def _by_cause(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """``errors``, unknown settings first, without their consequences.
+
+    A misspelt setting that is required is an unknown one and a missing one: the latter is left out.
+    """
+    unknown = [error for error in errors if error["type"] in _UNKNOWN]
+    meant = set[tuple[int | str, ...]]()
+    for error in unknown:
+        *path, name = error["loc"]
+        close = _closest(str(name), _names_at([str(part) for part in path]))
+        meant.update((*path, known) for known in close)
+    others = [error for error in errors if error["type"] not in _UNKNOWN]
+    return unknown + [error for error in others if error["type"] != "missing" or error["loc"] not in meant]
+
+
 def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
     """The text for an error on a setting: its source, its name and the nearest one."""
     path = [str(part) for part in error["loc"]]
     message = error["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
-    if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+    if error["type"] in _UNKNOWN:
         message = unknown_text(path.pop(), _names_at(path))
     name = ".".join(path)
     if path and path[0] in flags:

@@ -16,6 +16,7 @@ import jwt
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import SecretStr
 
 import barrage_server as bs
 from barrage_server.address import DEFAULT_PORT
@@ -28,6 +29,7 @@ from barrage_server.errors import InvalidRequestError
 from barrage_server.server.front import Front
 from barrage_server.server.listening import listening_socket
 from barrage_server.wire.protocol import TableKind
+from tests.cli.conftest import Program
 
 
 def test_defaults_listen_on_this_machine_only() -> None:
@@ -165,6 +167,29 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
             "[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkeys = ['a']",
             "barrage.toml: tables.0: unknown setting 'keys'; did you mean 'key'",
         ),
+        (
+            "[[tables]]\nname = 'a'\ncolums = {a = 'int64'}",
+            r"barrage.toml: tables.0: unknown setting 'colums'; did you mean 'columns'\?$",
+        ),
+        (
+            "port = 'many'\n[roles.r]\ntable = ['t']\nrights = []",
+            r"barrage.toml: roles.r: unknown setting 'table'; did you mean 'tables'\? \(and 1 more\)\.$",
+        ),
+        (
+            "[roles.r]\nzzz = 1\nrights = []",
+            r"unknown setting 'zzz'; there are columns, .* \(and 1 more\)\.$",
+        ),
+        (
+            "[roles.a]\ntables = ['t']\nright = ['read']",
+            r"barrage.toml: roles.a: unknown setting 'right'; did you mean 'rights'\?$",
+        ),
+        (
+            "[web_tokens]\nkeys = 'k'\nissuer = 'i'\naudince = 'a'",
+            r"barrage.toml: web_tokens: unknown setting 'audince'; did you mean 'audience'\?$",
+        ),
+        ("[[follow]]\nurl = 'grpc://h/t'", r"barrage.toml: follow.0: unknown setting 'url'; did you mean 'uri'\?$"),
+        ("token_file = '~no-such-user/x'", r"token_file: there is no home directory '~no-such-user'; .* \./~no-such-"),
+        ("data_dir = ''", "data_dir: is empty; name a folder"),
         ("port = ", "is not TOML"),
         ("port = " + "9" * 5000, "cannot be read: a number is too long"),
         ("port = " + "[" * 5000, "cannot be read: .*nested too deeply"),
@@ -175,6 +200,63 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str)
     config.write_text(text)
     with pytest.raises(UsageError, match=message):
         load_settings(config, {})
+
+
+def test_paths_may_begin_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the file, in the environment and in flags: a shell expands ``--data-dir ~/x``, and not ``--data-dir=~/x``."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("BARRAGE_TOKEN_FILE", "~/token")
+    config = tmp_path / "barrage.toml"
+    config.write_text(
+        """
+        credentials = "~/credentials.toml"
+        tls_certificate = "~/cert.pem"
+        tls_key = "~/key.pem"
+        tls_client_root_certs = "~/roots.pem"
+        follow_tls_root_certs = "~/up/roots.pem"
+        follow_tls_certificate = "~/up/cert.pem"
+        follow_tls_key = "~/up/key.pem"
+        [web_tokens]
+        keys = "~/keys.json"
+        audience = "a"
+        issuer = "i"
+        [[follow]]
+        uri = "grpc+tls://h/t"
+        tls_root_certs = "~/its/roots.pem"
+        tls_certificate = "~/its/cert.pem"
+        tls_key = "~/its/key.pem"
+        """
+    )
+    settings = load_settings(config, {"data_dir": "~/data"})
+    (follow,) = settings.follow
+    assert settings.web_tokens is not None
+    found = [
+        *(settings.data_dir, settings.token_file, settings.credentials, settings.web_tokens.keys),
+        *(settings.tls_certificate, settings.tls_key, settings.tls_client_root_certs),
+        *(settings.follow_tls_root_certs, settings.follow_tls_certificate, settings.follow_tls_key),
+        *(follow.tls_root_certs, follow.tls_certificate, follow.tls_key),
+    ]
+    shown = [one.get_secret_value() if isinstance(one, SecretStr) else str(one) for one in found]
+    assert len(shown) == 13
+    assert all(path.startswith("/home/me/") for path in shown)
+    assert load_settings(None, {"data_dir": "./~"}).data_dir == Path("~")
+
+
+@pytest.mark.parametrize("name", [".", "./"])
+def test_the_current_directory_may_keep_the_tables(
+    name: str, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named by a flag as well as by the environment; an empty name is none."""
+    process = program("serve", "--port", 0, "--no-web", "--data-dir", name)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("grpc://")
+    assert (tmp_path / "barrage.json").is_file()
+    process.terminate()
+    assert process.wait(30) == 0
+    monkeypatch.setenv("BARRAGE_DATA_DIR", name)
+    assert load_settings(None, {}).data_dir == Path()
+    with pytest.raises(UsageError, match="--data-dir: is empty"):
+        load_settings(None, {"data_dir": ""})
 
 
 @pytest.mark.parametrize(
