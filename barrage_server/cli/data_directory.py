@@ -9,10 +9,11 @@ from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import JournalError, ReadOnlyError
-from barrage_server.journal.files import DirectoryLock, OsDirectory, reason_of
+from barrage_server.journal.files import OsDirectory, reason_of
 from barrage_server.journal.lineage import forget_segment
-from barrage_server.journal.recovery import Recovered, read_identity, recover
+from barrage_server.journal.recovery import IDENTITY, Recovered, read_identity, recover
 from barrage_server.journal.segments import cut_journal, replace_segment, segment_names
+from barrage_server.wire.commit_messages import is_single_write
 
 __all__ = ["check_directory", "repair_directory"]
 
@@ -25,11 +26,18 @@ def check_directory(path: Path) -> None:
         JournalError: it is damaged.
         ReadOnlyError: it cannot be used.
     """
-    root, lock, identity = _opened(path)
+    root, identity = _opened(path)
+    try:
+        lock = root.lock_for_reading()
+    except OSError as error:
+        raise _unusable(error) from error
     try:
         _tell(_read(root, identity))
+        if lock is None:
+            _say("The folder is read-only and has no lock file: no server used it when the check began.")
     finally:
-        lock.close()
+        if lock is not None:
+            lock.close()
 
 
 def repair_directory(path: Path, *, yes: bool) -> None:
@@ -42,7 +50,11 @@ def repair_directory(path: Path, *, yes: bool) -> None:
         JournalError: the damage cannot be cut off.
         ReadOnlyError: the directory cannot be used.
     """
-    root, lock, identity = _opened(path)
+    root, identity = _opened(path)
+    try:
+        lock = root.lock()
+    except OSError as error:
+        raise ReadOnlyError(f"The data directory must be writable for its repair: {reason_of(error)}.") from error
     try:
         try:
             _tell(_read(root, identity))
@@ -76,17 +88,20 @@ def repair_directory(path: Path, *, yes: bool) -> None:
         lock.close()
 
 
-def _opened(path: Path) -> tuple[OsDirectory, DirectoryLock, str]:
+def _opened(path: Path) -> tuple[OsDirectory, str]:
+    """A data directory, and its identity."""
     if not path.is_dir():
         raise UsageError(f"There is no folder {str(path)!r}.")
     try:
         root = OsDirectory(path)
-        identity = read_identity(root, path)
-        if identity is None:
-            raise UsageError(f"{str(path)!r} is empty; it is no data directory.")
-        return root, root.lock(), identity
+        names = root.names()
+        identity = read_identity(root, path) if IDENTITY in names else None
     except OSError as error:
         raise _unusable(error) from error
+    if identity is None:
+        lacking = f"has no {IDENTITY}" if names else "is empty"
+        raise UsageError(f"{str(path)!r} is not the data directory of a server, or not all of it: it {lacking}.")
+    return root, identity
 
 
 def _read(root: OsDirectory, identity: str) -> Recovered:
@@ -107,7 +122,9 @@ def _tell(found: Recovered) -> None:
         _say(found.torn)
     saved = "no checkpoint" if found.checkpoint is None else f"a checkpoint of step {found.checkpoint.step:,}"
     cycles, tables = count(found.cycles, "cycles"), count(len(found.tables), "tables")
-    _say(f"{tables}, step {found.step:,}: {saved}, {cycles}, last batches of {count(len(found.ledger), 'publishers')}.")
+    named = {publisher for publisher, _, _ in (entry.commit for entry in found.ledger.values())}
+    publishers = count(sum(not is_single_write(name) for name in named), "publishers")
+    _say(f"{tables}, step {found.step:,}: {saved}, {cycles}, last batches of {publishers}.")
 
 
 def _say(text: str) -> None:

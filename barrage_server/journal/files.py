@@ -29,6 +29,7 @@ MOST_AHEAD: Final = 1 << 18
 _ZEROS: Final = bytes(MOST_AHEAD)
 _MOST_PARTS = 512  # of one system call
 _LOCK = "lock"
+_READ_ONLY: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 
 
@@ -285,6 +286,24 @@ class OsDirectory(Directory):
         """
         return DirectoryLock(self, os.open(_LOCK, os.O_CREAT | os.O_RDWR, 0o600, dir_fd=self._descriptor))
 
+    def lock_for_reading(self) -> DirectoryLock | None:
+        """Lock the folder, which may be read-only, until the lock is closed.
+
+        ``None`` if it has no lock file and none can be made: a process that uses the folder has made one.
+
+        Raises:
+            AlreadyExistsError: another process has it.
+        """
+        try:
+            return self.lock()
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+        try:
+            return DirectoryLock(self, os.open(_LOCK, os.O_RDONLY, dir_fd=self._descriptor), fcntl.LOCK_SH)
+        except FileNotFoundError:
+            return None
+
     def has(self, name: str, descriptor: int) -> bool:
         """Whether the file ``name`` is the open one."""
         try:
@@ -301,16 +320,17 @@ class DirectoryLock:
     Args:
         directory: its folder.
         descriptor: the open file, which the lock closes.
+        kind: ``LOCK_EX``, or ``LOCK_SH`` for a file that is open for reading only.
 
     Raises:
         AlreadyExistsError: another process has it.
     """
 
-    def __init__(self, directory: OsDirectory, descriptor: int) -> None:
+    def __init__(self, directory: OsDirectory, descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
         self._directory = directory
         self._descriptor = descriptor
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             raise AlreadyExistsError(

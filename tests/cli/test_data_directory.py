@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,53 @@ def test_check_lists_what_a_data_directory_has(command: Command, folder: Path) -
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "quotes: keyed, 5 rows"
     assert "1 table, step 5: no checkpoint, " in out
+
+
+def test_check_counts_each_publisher_once(command: Command, tmp_path: Path) -> None:
+    """Also one of two tables; writes without a publisher, which the ledger has under other names, do not count."""
+    with bs.Server(data_dir=tmp_path / "data") as server, bs.connect(server.uri) as client:
+        client.publish("single", {"n": [1]})
+        for name in ("one", "other"):
+            client.publish(name, {"n": [1]}, publisher="feed", batch=0)
+    assert command("check", tmp_path / "data")[1].endswith("last batches of 1 publisher.\n")
+
+
+def make_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse to open lock files for writing; permissions would not keep root out."""
+    opened = os.open
+
+    def refuse(path: str, flags: int, *args: Any, **options: Any) -> int:
+        if path == "lock" and flags & os.O_RDWR:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return opened(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_check_reads_a_copy_that_cannot_be_written(
+    has_lock: bool, command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup: by the lock file that it has, or without one, which is said."""
+    if not has_lock:
+        (folder / "lock").unlink()
+    make_read_only(monkeypatch)
+    code, out, err = command("check", folder)
+    assert (code, err) == (0, "")
+    assert out.startswith("quotes: keyed, 5 rows\n1 table, step 5")
+    assert ("has no lock file: no server used it" in out) == (not has_lock)
+    code, out, err = command("repair", folder)
+    assert (code, out) == (1, "")
+    assert err == "barrage-server: The data directory must be writable for its repair: Read-only file system: 'lock'.\n"
+
+
+def test_check_of_a_read_only_directory_in_use_is_refused(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bs.Server(data_dir=folder):
+        make_read_only(monkeypatch)
+        code, _, err = command("check", folder)
+    assert (code, "Another server uses this data directory" in err) == (1, True)
 
 
 def test_check_names_the_place_of_damage(command: Command, folder: Path) -> None:
@@ -83,7 +132,10 @@ def test_what_is_no_data_directory_is_said(command: Command, tmp_path: Path, ver
     code, _, err = command(verb, tmp_path / "nowhere")
     assert (code, "There is no folder" in err) == (2, True)
     code, _, err = command(verb, tmp_path)
-    assert (code, "is empty" in err) == (2, True)
+    assert (code, "is not the data directory of a server, or not all of it: it is empty." in err) == (2, True)
+    (tmp_path / "letter.txt").touch()
+    code, _, err = command(verb, tmp_path)
+    assert (code, "it has no barrage.json." in err, "empty" in err) == (2, True, False)
 
 
 def test_a_directory_in_use_is_left_alone(command: Command, folder: Path) -> None:
