@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -14,6 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 from barrage_server.arguments import shown as repr_of
 from barrage_server.arguments import unbroken
 from barrage_server.errors import AuthenticationError, InvalidRequestError
+from barrage_server.log import Throttle
 from barrage_server.public import public
 from barrage_server.server.principal import ANONYMOUS, OPEN, SHARED, Principal
 
@@ -32,6 +34,8 @@ __all__ = [
     "named_roles",
 ]
 
+logger = logging.getLogger("barrage_server.server")
+
 CERTIFICATE: Final = "client certificate"
 """Scheme of credentials that are the identity of a client certificate, which TLS has checked.
 
@@ -44,6 +48,8 @@ REFUSED: Final = (
 """The text of the error for missing, wrong and expired credentials alike."""
 _ANY_CERTIFICATE: Final = "any certificate"
 _OWN: Final = "own:"
+_MISTAKES: Final = Throttle(20, 0.2)
+"""Log of authenticators that return something else: strangers can cause calls of them."""
 
 
 @public
@@ -272,7 +278,24 @@ class AnyOf:
         return frozenset().union(*map(named_roles, self._authenticators))
 
     def _principal(self, found: str | Principal) -> Principal:
-        return found if isinstance(found, Principal) else Principal(found.strip() or ANONYMOUS, self._roles)
+        return found if isinstance(found, Principal) else Principal(_name(found), self._roles)
+
+
+def _name(found: object) -> str:
+    """The name that an authenticator has returned.
+
+    Raises:
+        AuthenticationError: it is no text, which the log says.
+
+    """
+    if not isinstance(found, str):
+        text = (
+            "a caller was refused: a function of token= has returned a value of the type %s; it returns the caller's "
+            "name or a bs.Principal, or raises bs.AuthenticationError"
+        )
+        _MISTAKES.log(logger, logging.ERROR, text, type(found).__name__)
+        raise AuthenticationError(REFUSED)
+    return found.strip() or ANONYMOUS
 
 
 def _reread(authenticators: Sequence[Authenticator]) -> tuple[frozenset[str], Callable[[], None]]:
@@ -430,7 +453,7 @@ class Authentication:
 
     def _checked(self, found: str | Principal) -> Principal:
         if not isinstance(found, Principal):
-            return Principal(found.strip() or ANONYMOUS, self._default_roles, None, self._own)
+            return Principal(_name(found), self._default_roles, None, self._own)
         if found.is_expired(self._clock()):
             raise AuthenticationError(REFUSED)
         return found if found.credential else replace(found, credential=self._own)
