@@ -24,7 +24,13 @@ from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.kinds import make_table
-from barrage_server.errors import BarrageError, InvalidRequestError, JournalError, UnavailableError
+from barrage_server.errors import (
+    AlreadyExistsError,
+    BarrageError,
+    InvalidRequestError,
+    JournalError,
+    UnavailableError,
+)
 from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.process import choose_allocators, collect_new_objects_only, raise_descriptor_limit
 from barrage_server.server.authentication import AnyToken
@@ -309,17 +315,24 @@ def declare(server: bs.Server, table: TableSettings) -> None:
     """Create one table of the configuration.
 
     Raises:
-        UsageError: the declaration contradicts itself, names an unknown type, or there is another table of that name.
+        UsageError: the declaration contradicts itself, names an unknown type, or the data directory has another table
+            of that name.
     """
     with _declaring(table):
-        server.create_table(
-            table.name,
-            table.arrow_schema(),
-            key=table.key or None,
-            kind=table.kind,
-            capacity=table.capacity,
-            durable=table.durable,
-        )
+        try:
+            server.create_table(
+                table.name,
+                table.arrow_schema(),
+                key=table.key or None,
+                kind=table.kind,
+                capacity=table.capacity,
+                durable=table.durable,
+            )
+        except AlreadyExistsError as error:
+            raise UsageError(
+                f"{error} To drop it, take the entry out of the configuration, start the server, run 'barrage-server "
+                f"drop', and put the entry back."
+            ) from None
 
 
 @contextmanager

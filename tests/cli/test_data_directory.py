@@ -177,6 +177,18 @@ def test_serve_keeps_its_tables(program: Program, tmp_path: Path) -> None:
     assert sizes == [[0, 0], [1, 0], [2, 0]]
 
 
+def test_a_declaration_that_differs_from_the_kept_table_tells_how_to_drop_that(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    """The server does not start with it, so that nothing can be dropped until the entry is out."""
+    config = tmp_path / "serve.toml"
+    config.write_text('[[tables]]\nname = "quotes"\ncolumns = {x = "int64"}\n')
+    code, _, err = command("serve", "--port", 0, "--allow-anonymous", "--config", config, "--data-dir", folder)
+    assert code == 2
+    assert "Table 'quotes' of the configuration: Table 'quotes' exists and differs: " in err
+    assert "take the entry out of the configuration, start the server, run 'barrage-server drop', and put" in err
+
+
 def test_serve_tells_how_many_tables_it_has_recovered(program: Program, folder: Path) -> None:
     process = program("serve", "--port", 0, "--data-dir", folder)
     assert process.stdout is not None
