@@ -279,12 +279,13 @@ def _closing(
 def check_anonymous(settings: ServeSettings, accepted: Collection[object]) -> None:
     """Check that every caller is accepted on purpose, if no credentials are required.
 
-    The tables of the example are such a purpose.
+    The tables of the example are such a purpose, unless the server also keeps tables or runs scripts.
 
     Raises:
         UsageError: no credentials are required, and no setting allows that.
     """
-    is_asked_for = settings.allow_anonymous or settings.insecure or settings.example
+    is_example = settings.example and settings.data_dir is None and not settings.console
+    is_asked_for = settings.allow_anonymous or settings.insecure or is_example
     if not accepted and settings.tls_client_root_certs is None and not is_asked_for:
         raise UsageError(
             "Without credentials every program that reaches the port may do everything. Set a token (--token-file "

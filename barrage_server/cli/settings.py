@@ -205,7 +205,7 @@ class ServeSettings(BaseSettings):
         web_tokens: signed web tokens (JWT) that are accepted.
         roles: rights of the roles of callers; with any role, everything else is denied.
         default_roles: roles of callers whose credentials name none.
-        allow_anonymous: accept every caller, without credentials; ``example`` does so on this machine.
+        allow_anonymous: accept every caller, without credentials; ``example`` alone does so on this machine.
         allow_plaintext: allow an address beyond this machine without TLS.
         insecure: ``allow_anonymous`` and ``allow_plaintext``.
         tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.

@@ -106,6 +106,12 @@ from .conftest import Command, Program
         ),
         (["serve", "--config", "none.toml"], EXIT_USAGE, "There is no configuration file 'none.toml'."),
         (["serve", "--host", "0.0.0.0", "--example"], EXIT_USAGE, "Set a token"),
+        (["serve", "--port", "0", "--example", "--data-dir", "data"], EXIT_USAGE, "caller with --allow-anonymous"),
+        (
+            ["serve", "--port", "0", "--example", "--deephaven-port", "0", "--console"],
+            EXIT_USAGE,
+            "or allow every caller with --allow-anonymous",
+        ),
         (["serve", "--host", "0.0.0.0", "--token", "x"], EXIT_USAGE, "--allow-plaintext"),
         (["serve", "--token-file", "none"], EXIT_USAGE, "The token file 'none' cannot be read"),
         (["serve", "--credentials", "none"], EXIT_USAGE, "cannot be read"),
