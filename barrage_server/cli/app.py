@@ -377,6 +377,17 @@ def publish(
     ] = None,
     kind: Kind = None,
     capacity: Capacity = None,
+    publisher: Annotated[
+        str | None,
+        typer.Option(
+            help="Name under which the server remembers the batch, so that it applies once; with --batch.",
+            metavar="NAME",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Number of the publisher's batch, from 0 without gaps; with --publisher.", metavar="N"),
+    ] = None,
     token: Token = None,
     user: User = None,
     password_file: PasswordFile = None,
@@ -392,7 +403,18 @@ def publish(
     from barrage_server.cli.transfer import publish_file
 
     address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
-    publish_file(address, table, file, written_as=format_, key=key or None, mode=mode, kind=kind, capacity=capacity)
+    publish_file(
+        address,
+        table,
+        file,
+        written_as=format_,
+        key=key or None,
+        mode=mode,
+        kind=kind,
+        capacity=capacity,
+        publisher=publisher,
+        batch=batch,
+    )
 
 
 @app.command()

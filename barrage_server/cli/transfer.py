@@ -12,11 +12,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from barrage_server.arguments import choice
+from barrage_server.arguments import choice, integer, text
 from barrage_server.cli.connection import Address
 from barrage_server.cli.files import STANDARD, checked_source, checked_target, open_file, write_file
 from barrage_server.cli.text import count, rate
-from barrage_server.cli.usage import usage
+from barrage_server.cli.usage import UsageError, usage
 from barrage_server.errors import UnknownTableError
 from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.target import check_target
@@ -63,8 +63,13 @@ def publish_file(
     mode: str | None,
     kind: str | None,
     capacity: int | None,
+    publisher: str | None = None,
+    batch: int | None = None,
 ) -> None:
-    """Publish all rows of a file, or of ``-``, to ``table`` in one cycle."""
+    """Publish all rows of a file, or of ``-``, to ``table`` in one cycle.
+
+    With ``publisher`` and ``batch``, a repetition changes nothing.
+    """
     console = Console(stderr=True, highlight=False)
     started = time.monotonic()
     sent = 0
@@ -73,6 +78,7 @@ def publish_file(
     with usage():
         named, wanted = choice(kind, TableKind, "--kind"), choice(mode, PublishMode, "--mode")
         check_target(named, key, capacity, wanted, is_new=False)
+        identity = _identity(publisher, batch)
     with ExitStack() as stack:
         client = stack.enter_context(address.connect())
         source, rows = stack.enter_context(open_file(file, written_as, _schema_of(client, table)))
@@ -88,10 +94,30 @@ def publish_file(
                     show(sent)
 
         reader = pa.RecordBatchReader.from_batches(source.schema, batches())
-        client.publish(table, reader, key=key, mode=mode, kind=kind, capacity=capacity)
+        if identity is None:
+            client.publish(table, reader, key=key, mode=mode, kind=kind, capacity=capacity)
+        else:
+            called, number = identity
+            result = client.publish(
+                table, reader, key=key, mode=mode, kind=kind, capacity=capacity, publisher=called, batch=number
+            )
+            if not result.applied:
+                last = f"the last one is {result.last_batch:,}"
+                what = f"batch {number:,} of {called} was published to {table} before"
+                console.print(f"{what}, and nothing changed; {last}", markup=False)
+                return
     seconds = time.monotonic() - started
     speed = f", {rate(sent, seconds)}" if sent >= _ROWS_PER_BATCH else ""
     console.print(f"{count(sent, 'rows')} of {name} published to {table} in {seconds:.2f} s{speed}", markup=False)
+
+
+def _identity(publisher: str | None, batch: int | None) -> tuple[str, int] | None:
+    """Publisher and batch; ``None`` without both."""
+    if publisher is None and batch is None:
+        return None
+    if publisher is None or batch is None:
+        raise UsageError("--publisher and --batch belong together: the server remembers the publisher's last batch.")
+    return text(publisher, "--publisher"), integer(batch, "--batch")
 
 
 def _schema_of(client: Client, table: str) -> pa.Schema | None:

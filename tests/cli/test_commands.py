@@ -185,6 +185,20 @@ def test_publish_makes_and_extends_a_table(server: bs.Server, command: Command, 
         assert server.table("trades").size == rows
 
 
+def test_a_batch_of_a_publisher_applies_once(server: bs.Server, command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "trades.csv"
+    path.write_text("sym,price\nA,1.5\nB,2.5\n")
+    for batch in (0, 0, 1, 0):
+        code, out, err = command("publish", server.uri, "trades", path, "--publisher", "feed", "--batch", batch)
+        assert (code, out) == (0, "")
+    told = " ".join(err.split())
+    assert told == "batch 0 of feed was published to trades before, and nothing changed; the last one is 1"
+    assert server.table("trades").size == 4
+    code, _, err = command("publish", server.uri, "trades", path, "--publisher", "feed", "--batch", 7)
+    assert (code, "missing" in err) == (1, True)
+    assert server.table("trades").size == 4
+
+
 def test_publish_with_a_key_upserts(server: bs.Server, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "quotes.jsonl"
     for price in (1.5, 2.5):
