@@ -110,12 +110,12 @@ def test_files_that_cannot_serve_are_told_before_a_port_listens(
     authority: trustme.CA, unfit: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At every front in the same words; nothing says that a port is in use."""
-    chain, key = identity(authority)
+    chain, key = identity(authority).values()
     files = {
         "chain": chain,
         "key": key,
         "roots": authority.cert_pem.bytes(),
-        "other key": identity(authority)[1],
+        "other key": identity(authority)["tls_key"],
         "encrypted key": serialization.load_pem_private_key(key, None).private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -127,7 +127,12 @@ def test_files_that_cannot_serve_are_told_before_a_port_listens(
     monkeypatch.setattr(http_endpoint, "listening_socket", lambda *_: pytest.fail("a port listens"))
     words = "^tls_client_root_certs takes PEM with" if "roots" in UNFIT[unfit] else "do not fit each other"
     with pytest.raises(InvalidRequestError, match=words):
-        bs.Server(tls=(taken["chain"], taken["key"]), tls_client_root_certs=taken["roots"], **options)
+        bs.Server(
+            tls_certificate=taken["chain"],
+            tls_key=taken["key"],
+            tls_client_root_certs=taken["roots"],
+            **options,
+        )
 
 
 def test_half_an_identity_is_refused() -> None:
