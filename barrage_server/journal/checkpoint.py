@@ -30,7 +30,16 @@ from barrage_server.rowset import RowSet
 from barrage_server.rowset.codec import decode_row_set, encode_row_set
 from barrage_server.wire.protocol import TableKind
 
-__all__ = ["Checkpoint", "Piece", "TableState", "Unsaved", "load_checkpoint", "restored_rows", "save_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "Piece",
+    "TableState",
+    "Unsaved",
+    "load_checkpoint",
+    "read_manifest",
+    "restored_rows",
+    "save_checkpoint",
+]
 
 _MANIFEST: Final = "manifest.json"
 _PARTIAL: Final = "partial-"
@@ -141,6 +150,7 @@ def save_checkpoint(
 
     Raises:
         OSError: the checkpoint cannot be written, or was abandoned (InterruptedError). The previous one remains valid.
+        JournalError: what was written cannot be read again. The previous one remains valid.
     """
     partial = _PARTIAL + goal.name
     state.remove(partial)
@@ -180,6 +190,8 @@ def _write_all(
     done = replace(goal, tables=tuple(found))
     text = json.dumps(_to_json(done), indent=1).encode()
     folder.write(_MANIFEST, with_checksum(text))
+    if len(read_manifest(folder, goal.name).tables) != len(found):
+        raise JournalError(f"The file {goal.name}/{_MANIFEST} was written and has other tables when it is read again.")
     folder.sync()
     return done
 
@@ -203,17 +215,7 @@ def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
     if not names:
         return None
     name = names[-1]
-    try:
-        text = without_checksum(state.folder(name).read(_MANIFEST))
-        if text is None:
-            raise JournalError(
-                f"The checkpoint {name} is damaged: the checksum of {_MANIFEST} differs. Restore a backup."
-            )
-        found = _from_json(json.loads(text))
-    except JournalError:
-        raise
-    except MALFORMED as error:
-        raise unreadable(f"{name}/{_MANIFEST}", error) from error
+    found = read_manifest(state.folder(name), name)
     if found.directory != directory:
         raise JournalError(
             f"The checkpoint {name} belongs to the data directory {found.directory}, and this one is {directory}. "
@@ -222,6 +224,25 @@ def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
     if found.name != name:
         raise JournalError(f"The checkpoint {name} was written as {found.name}. Give the folder this name again.")
     return found
+
+
+def read_manifest(folder: Directory, name: str) -> Checkpoint:
+    """The content of the manifest of the checkpoint ``name``.
+
+    Raises:
+        JournalError: it is missing or damaged.
+    """
+    try:
+        text = without_checksum(folder.read(_MANIFEST))
+        if text is None:
+            raise JournalError(
+                f"The checkpoint {name} is damaged: the checksum of {_MANIFEST} differs. Restore a backup."
+            )
+        return _from_json(json.loads(text))
+    except JournalError:
+        raise
+    except MALFORMED as error:
+        raise unreadable(f"{name}/{_MANIFEST}", error) from error
 
 
 def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Array]]:
@@ -278,7 +299,7 @@ def _save(
                 for _, arrays in version.read_parts(part):
                     yield arrays
 
-        checksums, nbytes = write_rows(folder, stem, table.schema, parts())
+        checksums, nbytes = write_rows(folder, stem, table.schema, parts)
         first = rest.first_key if table.spec.kind in _GROWING else 0
         pieces.append(Piece(checksums, stem, first, rest.size, nbytes))
     return TableState(table, version.step, rows, unsaved.next_key, tuple(pieces))

@@ -1,12 +1,15 @@
-"""Files with rows of a table: Parquet, and Arrow for types that Parquet changes.
+"""Files with rows of a table: Parquet for flat types, and Arrow for all others.
 
-Parquet through pyarrow preserves every type that :func:`is_kept_by_parquet` accepts.
+Parquet through pyarrow preserves every value of the types that :func:`is_kept_by_parquet` accepts. A file counts only
+once it was opened again: a checkpoint replaces the only other copy of its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,7 +20,9 @@ from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.errors import JournalError
 from barrage_server.journal.files import Directory, JournalFile
 
-__all__ = ["is_kept_by_parquet", "read_rows", "unreadable", "write_rows"]
+__all__ = ["check_written", "is_kept_by_parquet", "read_rows", "unreadable", "write_rows"]
+
+logger = logging.getLogger("barrage_server.journal")
 
 GROUP_ROWS: Final = 1 << 16
 """Rows of a row group, which is also the number of rows read at a time."""
@@ -27,25 +32,35 @@ _LENGTH_BYTES: Final = 4
 """Bytes of the length of a text in a page without a dictionary."""
 _TEXTS: Final = frozenset({pa.string(), pa.binary()})
 """Types of columns that may be read with dictionaries, which pyarrow returns with values of these types only."""
+_LONGEST_ZONE: Final = 64
+"""Characters of the name of a time zone in a Parquet file."""
+_MOST_WIDTH: Final = 1 << 12
+"""Bytes of a value of fixed width in a Parquet file."""
+_TEXT_KINDS: Final = (pat.is_string, pat.is_large_string, pat.is_binary, pat.is_large_binary)
+"""Kinds of texts and bytes."""
+_KEPT: Final = (
+    *(pat.is_boolean, pat.is_integer, pat.is_floating, pat.is_date32, pat.is_time64, pat.is_duration),
+    *_TEXT_KINDS,
+)
+"""Kinds of types that Parquet preserves without exception."""
 _PARQUET: Final = ".parquet"
 _ARROW: Final = ".arrow"
+_ENDINGS: Final = (_PARQUET, _ARROW)
 
 
 def is_kept_by_parquet(data_type: pa.DataType) -> bool:
-    """Whether Parquet preserves values of a storage type, and the type itself."""
-    if (
-        pat.is_date64(data_type)
-        or pat.is_interval(data_type)
-        or (pat.is_time32(data_type) and data_type.unit == "s")
-        or (pat.is_timestamp(data_type) and data_type.unit == "s")
-        or (pat.is_fixed_size_binary(data_type) and data_type.byte_width == 0)
-        or (pat.is_fixed_size_list(data_type) and data_type.list_size == 0)
-        or (pat.is_struct(data_type) and data_type.num_fields == 0)
-        or (pat.is_decimal(data_type) and not 0 <= data_type.scale <= data_type.precision)
-    ):
-        return False
-    children = (data_type.field(number) for number in range(data_type.num_fields))
-    return all(is_kept_by_parquet(child.type) for child in children)
+    """Whether Parquet preserves all values of a storage type, and the type itself.
+
+    Of these types, Parquet's own description has few bytes. It has no seconds, cuts the bytes of decimals that have
+    more digits than they declare, and cannot read back some nested values that it has written.
+    """
+    if pat.is_timestamp(data_type):
+        return bool(data_type.unit != "s" and len(data_type.tz or "") <= _LONGEST_ZONE)
+    if pat.is_time32(data_type):
+        return bool(data_type.unit != "s")
+    if pat.is_fixed_size_binary(data_type):
+        return bool(0 < data_type.byte_width <= _MOST_WIDTH)
+    return any(is_kind(data_type) for is_kind in _KEPT)
 
 
 def _has_dictionary(data_type: pa.DataType) -> bool:
@@ -54,11 +69,7 @@ def _has_dictionary(data_type: pa.DataType) -> bool:
     Of numbers that hardly repeat, one takes twice the time to write and a third more bytes. It takes three times the
     memory, too, which mimalloc keeps.
     """
-    kinds = (
-        *(pat.is_dictionary, pat.is_string, pat.is_large_string, pat.is_string_view),
-        *(pat.is_binary, pat.is_large_binary, pat.is_binary_view),
-    )
-    return any(is_kind(data_type) for is_kind in kinds)
+    return any(is_kind(data_type) for is_kind in _TEXT_KINDS)
 
 
 class _Sink:
@@ -96,27 +107,58 @@ class _Sink:
 
 
 def write_rows(
-    directory: Directory, stem: str, schema: pa.Schema, batches: Iterable[Sequence[pa.Array]]
+    directory: Directory, stem: str, schema: pa.Schema, batches: Callable[[], Iterable[Sequence[pa.Array]]]
 ) -> tuple[dict[str, str], int]:
-    """Write the columns of ``batches`` into files, and sync them.
+    """Write rows into files, open the files again, and sync them.
+
+    All columns are written as Arrow if the Parquet file cannot be written or opened.
 
     Args:
         directory: the folder of the files.
         stem: the start of the names of the files.
         schema: columns, in order.
-        batches: the rows, in parts: one array per column, of exactly its type.
+        batches: returns the rows, in parts: one array per column, of exactly its type. May be called twice.
 
     Returns:
         The names of the files, each with its XXH3-64, and their bytes.
 
     Raises:
         OSError: the files cannot be written.
+        JournalError: a file cannot be read again.
     """
     stored = [storage_type(field.type) for field in schema]
-    parts = []
-    for ending, numbers in _split(stored).items():
-        fields = pa.schema([pa.field(str(number), stored[number]) for number in numbers])
-        parts.append((f"{stem}{ending}", numbers, fields))
+    parquet = [number for number, data_type in enumerate(stored) if is_kept_by_parquet(data_type)]
+    if parquet:
+        try:
+            return _write(directory, stem, stored, batches(), parquet)
+        except (pa.ArrowException, OSError, JournalError) as error:
+            if not _is_of_format(error):
+                raise
+            logger.warning("%s%s is written as Arrow instead: %s", stem, _PARQUET, error)
+            for ending in _ENDINGS:
+                directory.remove(f"{stem}{ending}")
+    try:
+        return _write(directory, stem, stored, batches(), ())
+    except (pa.ArrowException, OSError) as error:
+        if not _is_of_format(error):
+            raise
+        raise JournalError(f"The rows of {stem}{_ARROW} cannot be written: {error}") from error
+
+
+def _write(
+    directory: Directory,
+    stem: str,
+    stored: Sequence[pa.DataType],
+    batches: Iterable[Sequence[pa.Array]],
+    parquet: Sequence[int],
+) -> tuple[dict[str, str], int]:
+    """Write the columns numbered in ``parquet`` as Parquet, and all others as Arrow."""
+    split = {_PARQUET: parquet, _ARROW: sorted({*range(len(stored))}.difference(parquet))}
+    parts = [
+        (f"{stem}{ending}", numbers, pa.schema([pa.field(str(number), stored[number]) for number in numbers]))
+        for ending, numbers in split.items()
+        if numbers
+    ]
     with _Writers(directory) as writers:
         for name, _, fields in parts:
             writers.open(name, fields)
@@ -127,60 +169,137 @@ def write_rows(
         return writers.finish()
 
 
+def _is_of_format(error: Exception) -> bool:
+    """Whether an error is about the form of what was written, and not about the disk."""
+    return not isinstance(error, OSError) or (type(error) is OSError and error.errno is None)  # one of pyarrow's
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """A file that is being written.
+
+    Attributes:
+        writer: pyarrow's writer of its format.
+        sink: what the writer writes to.
+        file: what the sink writes to.
+        schema: its columns.
+        rows: the number of rows so far.
+        is_complete: whether it has its end.
+    """
+
+    writer: Any
+    sink: _Sink
+    file: JournalFile
+    schema: pa.Schema
+    rows: int = 0
+    is_complete: bool = False
+
+
 class _Writers:
     """The open files of one table."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._open: dict[str, tuple[Any, _Sink, JournalFile]] = {}
-        self._finished: set[str] = set()
+        self._open: dict[str, _OpenFile] = {}
 
     def __enter__(self) -> _Writers:
         return self
 
     def __exit__(self, *details: object) -> None:
-        for name, (writer, _, file) in self._open.items():
-            if name not in self._finished:
+        for one in self._open.values():
+            if not one.is_complete:
                 with suppress(OSError, pa.ArrowException):  # its end cannot be written either; it must not try later
-                    writer.close()
-            file.close()
+                    one.writer.close()
+            one.file.close()
 
     def open(self, name: str, schema: pa.Schema) -> None:
         file = self._directory.create(name)
         sink = _Sink(file)
         writer: Any
-        if name.endswith(_PARQUET):
-            import pyarrow.parquet as pq  # not before there is a checkpoint: it takes a while
+        try:
+            if name.endswith(_PARQUET):
+                import pyarrow.parquet as pq  # not before there is a checkpoint: it takes a while
 
-            encoded = [field.name for field in schema if _has_dictionary(field.type)]
-            writer = pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True, use_dictionary=encoded)
-        else:
-            writer = pa.ipc.new_file(pa.PythonFile(sink, mode="w"), schema)
-        self._open[name] = (writer, sink, file)
+                encoded = [field.name for field in schema if _has_dictionary(field.type)]
+                writer = pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True, use_dictionary=encoded)
+            else:
+                writer = pa.ipc.new_file(pa.PythonFile(sink, mode="w"), schema, options=_arrow_options())
+        except BaseException:
+            file.close()
+            raise
+        self._open[name] = _OpenFile(writer, sink, file, schema)
 
     def write(self, name: str, batch: pa.RecordBatch) -> None:
-        writer, _, _ = self._open[name]
+        one = self._open[name]
         if name.endswith(_PARQUET):
-            writer.write_batch(batch, row_group_size=GROUP_ROWS)
+            one.writer.write_batch(batch, row_group_size=GROUP_ROWS)
         else:
-            writer.write_batch(batch)
+            one.writer.write_batch(batch)
+        one.rows += batch.num_rows
 
     def finish(self) -> tuple[dict[str, str], int]:
+        """Complete, check and sync the files; returns their checksums and bytes."""
         checksums: dict[str, str] = {}
         total = 0
-        for name, (writer, sink, file) in self._open.items():
-            writer.close()
-            self._finished.add(name)
-            file.sync()
-            checksums[name] = sink.checksum
-            total += sink.nbytes
+        for name, one in self._open.items():
+            one.writer.close()
+            one.is_complete = True
+            check_written(self._directory, name, one.schema, one.rows)
+            one.file.sync()
+            checksums[name] = one.sink.checksum
+            total += one.sink.nbytes
         return checksums, total
+
+
+def _arrow_options() -> pa.ipc.IpcWriteOptions:
+    """The form of an Arrow file: compressed, by one thread, as a Parquet file is."""
+    return pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), allow_64bit=True, use_threads=False)
+
+
+def check_written(directory: Directory, name: str, schema: pa.Schema, rows: int) -> None:
+    """Check that a file can be opened, with this schema and number of rows.
+
+    Of a Parquet file, only the description of its pages is read.
+
+    Raises:
+        JournalError: it cannot, or has others.
+    """
+    data = pa.py_buffer(directory.read(name))
+    try:
+        found, count = _described(data) if name.endswith(_PARQUET) else _counted(data)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise JournalError(f"The file {name} was written and cannot be read again: {error}") from error
+    if not found.equals(schema):
+        raise JournalError(f"The file {name} was written and has other columns when it is read again.")
+    if count != rows:
+        raise JournalError(f"The file {name} was written with {rows:,} rows, and has {count:,} when it is read again.")
+
+
+def _described(data: pa.Buffer) -> tuple[pa.Schema, int]:
+    """The schema of a Parquet file, and its number of rows."""
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(data)
+    return file.schema_arrow, file.metadata.num_rows
+
+
+def _counted(data: pa.Buffer) -> tuple[pa.Schema, int]:
+    """The schema of an Arrow file, and its number of rows. Reads all of them."""
+    reader = pa.ipc.open_file(data, options=pa.ipc.IpcReadOptions(use_threads=False))
+    count = 0
+    for number in range(reader.num_record_batches):
+        batch = reader.get_batch(number)
+        batch.validate()
+        count += batch.num_rows
+    return reader.schema, count
 
 
 def read_rows(
     directory: Directory, stem: str, schema: pa.Schema, checksums: Mapping[str, str], encoded: Collection[str] = ()
 ) -> Iterator[list[pa.Array]]:
     """The rows that :func:`write_rows` wrote, in parts.
+
+    Each file says which columns it has: earlier servers had more of them in Parquet.
 
     Args:
         directory: the folder of the files.
@@ -193,22 +312,27 @@ def read_rows(
         JournalError: a file is missing or damaged.
     """
     stored = [storage_type(field.type) for field in schema]
+    numbers_of = {str(number): number for number in range(len(stored))}
+    may_be = [
+        str(number)
+        for number, data_type in enumerate(stored)
+        if data_type in _TEXTS and schema.field(number).name in encoded
+    ]
     name = stem
     try:
-        sources = []
-        for ending, numbers in _split(stored).items():
+        sources: list[tuple[list[int], Iterator[pa.RecordBatch]]] = []
+        for ending in _ENDINGS:
+            if f"{stem}{ending}" not in checksums:
+                continue
             name = f"{stem}{ending}"
             content = directory.read(name)
-            if xxhash.xxh3_64_hexdigest(content) != checksums.get(name):
+            if xxhash.xxh3_64_hexdigest(content) != checksums[name]:
                 raise JournalError(f"The checkpoint is damaged: the checksum of {name} differs. Restore a backup.")
             data = pa.py_buffer(content)
-            if ending == _PARQUET:
-                may_be = [number for number in numbers if schema.field(number).name in encoded]
-                rows: Iterator[pa.RecordBatch] = _parquet_rows(data, [n for n in may_be if stored[n] in _TEXTS])
-            else:
-                reader = pa.ipc.open_file(data)
-                rows = (reader.get_batch(number) for number in range(reader.num_record_batches))
-            sources.append((numbers, _checked(_runs(rows), name)))
+            names, rows = _parquet_rows(data, may_be) if ending == _PARQUET else _arrow_rows(data)
+            sources.append(([numbers_of.get(column, -1) for column in names], _checked(_runs(rows), name)))
+        if sorted(number for numbers, _ in sources for number in numbers) != [*range(len(stored))]:
+            raise JournalError(f"The checkpoint's files {stem} have other columns than their table. Restore a backup.")
         for batches in _aligned([rows for _, rows in sources]):
             found: list[Any] = [None] * len(stored)
             for (numbers, _), batch in zip(sources, batches, strict=True):
@@ -245,8 +369,14 @@ def _checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBat
         raise unreadable(name, error) from error
 
 
-def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file.
+def _arrow_rows(data: pa.Buffer) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """The names of the columns of an Arrow file, and its rows."""
+    reader = pa.ipc.open_file(data)
+    return reader.schema.names, (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+
+def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[str]) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """The names of the columns of a Parquet file, and its rows.
 
     Columns of few texts come with the dictionaries of their row groups. Dictionaries of many texts are given up while
     they are written, and would have to be made here.
@@ -258,11 +388,10 @@ def _parquet_rows(data: pa.Buffer, may_be_encoded: Sequence[int]) -> Iterator[pa
     if file.metadata.num_row_groups:
         group = file.metadata.row_group(0)
         chunks = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
-        encoded = [str(number) for number in may_be_encoded if _is_small(chunks[str(number)])]
+        encoded = [name for name in may_be_encoded if name in chunks and _is_small(chunks[name])]
     if encoded:
         file = pq.ParquetFile(data, metadata=file.metadata, read_dictionary=encoded)
-    rows: Iterator[pa.RecordBatch] = file.iter_batches(batch_size=GROUP_ROWS)
-    return rows
+    return file.schema_arrow.names, file.iter_batches(batch_size=GROUP_ROWS)
 
 
 def _is_small(chunk: Any) -> bool:
@@ -287,7 +416,8 @@ def _aligned(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.Re
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows in batches of :data:`GROUP_ROWS` rows.
 
-    The last one may be smaller, and so may those of long texts: one array holds less than 2 GiB of them.
+    The last one may be smaller, and so may those of long texts or lists: one array holds less than 2 GiB of texts, and
+    of items.
     """
     waiting: list[pa.RecordBatch] = []
     count = nbytes = 0
@@ -296,24 +426,23 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         while start < batch.num_rows:
             part = batch.slice(start, GROUP_ROWS - count)
             if waiting and nbytes + part.nbytes > _MOST_JOINED_BYTES:
-                yield _joined(waiting)
+                yield from _joined(waiting)
                 waiting, count, nbytes = [], 0, 0
                 part = batch.slice(start, GROUP_ROWS)
             waiting.append(part)
             start, count, nbytes = start + part.num_rows, count + part.num_rows, nbytes + part.nbytes
             if count == GROUP_ROWS:
-                yield _joined(waiting)
+                yield from _joined(waiting)
                 waiting, count, nbytes = [], 0, 0
     if count:
-        yield _joined(waiting)
+        yield from _joined(waiting)
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-def _split(stored: Sequence[pa.DataType]) -> dict[str, list[int]]:
-    """The numbers of the columns in each file, by ending; no files without columns."""
-    parquet = [number for number, data_type in enumerate(stored) if is_kept_by_parquet(data_type)]
-    arrow = [number for number in range(len(stored)) if number not in frozenset(parquet)]
-    return {ending: numbers for ending, numbers in ((_PARQUET, parquet), (_ARROW, arrow)) if numbers}
+def _joined(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """``batches`` as one, unless an array cannot have all their items of lists."""
+    if len(batches) == 1:
+        return batches
+    try:
+        return [pa.concat_batches(batches)]
+    except pa.ArrowInvalid:  # items may have no bytes, such as nulls
+        return batches

@@ -19,7 +19,7 @@ SCHEMA = pa.schema(
         "text": pa.string(),
         "large text": pa.large_string(),
         "bytes": pa.binary(),
-        "symbol": pa.dictionary(pa.int32(), pa.string()),
+        "amount": pa.decimal128(9, 2),
         "texts": pa.list_(pa.string()),
     }
 )
@@ -28,14 +28,13 @@ SCHEMA = pa.schema(
 def test_texts_alone_are_kept_in_dictionaries(tmp_path: Path) -> None:
     """A dictionary of numbers, which seldom repeat, takes time and memory, and makes the file larger."""
     rows = pa.table(
-        [[1, 2], [1.5, 2.5], [3, 4], ["a", "a"], ["b", "b"], [b"c", b"c"], ["d", "d"], [["e"], ["e", "e"]]],
-        schema=SCHEMA.set(6, pa.field("symbol", pa.string())),
-    ).cast(SCHEMA)
+        [[1, 2], [1.5, 2.5], [3, 4], ["a", "a"], ["b", "b"], [b"c", b"c"], [4, 5], [["e"], ["e", "e"]]], schema=SCHEMA
+    )
     directory = OsDirectory(tmp_path)
-    checksums, _ = write_rows(directory, "t", SCHEMA, [[column.combine_chunks() for column in rows.columns]])
+    checksums, _ = write_rows(directory, "t", SCHEMA, lambda: [[column.combine_chunks() for column in rows.columns]])
     columns = pq.ParquetFile(tmp_path / "t.parquet").metadata.row_group(0)
     encoded = [columns.column(number).has_dictionary_page for number in range(columns.num_columns)]
-    assert encoded == [False, False, False, True, True, True, True, False]
+    assert encoded == [False, False, False, True, True, True]
     (read,) = read_rows(directory, "t", SCHEMA, checksums)
     assert pa.Table.from_arrays(read, schema=SCHEMA).equals(rows)
 
@@ -57,7 +56,7 @@ def test_few_texts_come_with_dictionaries_and_many_without(tmp_path: Path, data_
         for rows in (range(count), range(count, 2 * count), range(2 * count - 9))
     ]
     directory = OsDirectory(tmp_path)
-    checksums, _ = write_rows(directory, "t", schema, batches)
+    checksums, _ = write_rows(directory, "t", schema, lambda: batches)
     read = list(read_rows(directory, "t", schema, checksums, ["few", "many", "number"]))
     assert {pa.types.is_dictionary(part[0].type) for part in read} == {data_type in {pa.string(), pa.binary()}}
     assert {tuple(values.type for values in part[1:]) for part in read} == {(data_type, data_type, pa.int64())}
