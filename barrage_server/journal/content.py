@@ -35,10 +35,12 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from barrage_server.engine.operation import Operation, OperationKind
-from barrage_server.errors import JournalError
+from barrage_server.engine.storage import storage_type
+from barrage_server.errors import JournalError, UnsupportedTypeError
 from barrage_server.journal.files import Buffer
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.journal.record import RecordType
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 
@@ -48,6 +50,7 @@ __all__ = [
     "NameHolder",
     "TableRecord",
     "VoidRecord",
+    "check_kept",
     "decode_cycle",
     "decode_void",
     "encode_cycle",
@@ -58,6 +61,10 @@ __all__ = [
 
 _LENGTH: Final = struct.Struct("<I")
 _ALIGNMENT: Final = 8
+_NOT_KEPT: Final = (
+    "A data directory cannot keep a table with these columns: {}. Use simpler types, or make the table with "
+    "durable=False."
+)
 _UNREADABLE: Final = "A record of {} in the journal cannot be read ({}). Restore the data directory from a backup."
 
 
@@ -193,6 +200,35 @@ class VoidRecord:
     cycle: int
     tables: frozenset[int]
     notes: frozenset[int]
+
+
+def check_kept(schema: pa.Schema) -> None:
+    """Check that records and checkpoints with such columns can be read again.
+
+    Rows play no part in it. Arrow's messages have a bound for the depth of types, in which a map counts twice, and none
+    is read whose metadata names an extension type that has other storage.
+
+    Raises:
+        UnsupportedTypeError: they cannot.
+    """
+    try:
+        read = pa.ipc.read_schema(schema.serialize())
+        if not read.equals(schema) and list(map(_kept_as, read)) != list(map(_kept_as, schema)):
+            raise UnsupportedTypeError(_NOT_KEPT.format("Arrow reads other columns than it has written"))
+        given = {str(field.type): field.type for field in schema}  # an extension type may have no hash
+        types = [*given.values(), *{storage_type(field.type) for field in schema}]
+        batch = pa.RecordBatch.from_arrays(list(map(empty_array, types)), list(map(str, range(len(types)))))
+        pa.ipc.read_record_batch(batch.serialize(), pa.ipc.read_schema(batch.schema.serialize()))
+    except (pa.ArrowException, OSError, RecursionError) as error:
+        raise UnsupportedTypeError(_NOT_KEPT.format(str(error).rstrip("."))) from error
+
+
+def _kept_as(field: pa.Field) -> tuple[str, pa.DataType, bool]:
+    """What must be the same of a column after a restart.
+
+    An extension type may be unknown then.
+    """
+    return field.name, storage_type(field.type), field.nullable
 
 
 def operation_schema(schema: pa.Schema, spec: TableSpec, kind: OperationKind) -> pa.Schema:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.errors import JournalError
 from barrage_server.journal.json_form import MALFORMED
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.access import AccessControl, Role
 from barrage_server.server.authentication import Authentication
-from barrage_server.server.catalog import Catalog, never
+from barrage_server.server.catalog import Catalog, accept, never
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
@@ -72,14 +74,17 @@ def assemble(
     durability: Durability | None = None
     is_durable: Callable[[Table], bool] = never
     keeps: Callable[[Table], bool] = never
+    check_kept: Callable[[pa.Schema], object] = accept
     if data_dir is not None:
         # imported only here: most of the modules behind them read and write files
+        from barrage_server.journal import content
         from barrage_server.server import durable_tables
         from barrage_server.server.durability import Durability
 
         durability = Durability.of_folder(data_dir, graph, fsync, resumption.watch)
         resumption.recovered(durability.lineage, durability.identity, durability.id_of)
         is_durable, keeps = durable_tables.is_durable, durability.keeps
+        check_kept = content.check_kept
     staging = StagingArea(limits.staging)
     streams = Streams(
         {
@@ -98,7 +103,9 @@ def assemble(
         ledger.pass_on,
         ends.replaced,
         columns=limits.columns,
+        schema_bytes=limits.schema_bytes,
         is_durable=is_durable,
+        check_kept=check_kept,
         keeps=keeps,
     )
     server_state = ServerState(

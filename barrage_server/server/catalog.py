@@ -32,11 +32,11 @@ from barrage_server.errors import (
 from barrage_server.log import about, call_facts, count
 from barrage_server.publish.notes import TableDropped, TableExchanged, TableMade
 from barrage_server.server.name_uses import NameUses
-from barrage_server.server.table_schema import has_at_most, own_schema
+from barrage_server.server.table_schema import has_at_most, message_bytes, own_schema
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import RESULT_FORM, begins_as_result, path_of_name
 
-__all__ = ["Catalog", "never"]
+__all__ = ["Catalog", "accept", "never"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -49,6 +49,10 @@ def never(_table: Table) -> bool:
     return False
 
 
+def accept(_schema: pa.Schema) -> None:
+    """Accept a schema: no table is durable."""
+
+
 class Catalog:
     """Names and the tables behind them. Methods may be called from any thread.
 
@@ -58,7 +62,9 @@ class Catalog:
         exchanged: called within a cycle with a table, its replacement, and a function that performs the exchange.
         replaced: called with the former table after its exchange.
         columns: most columns of a table made here, counting the fields within their types.
+        schema_bytes: most bytes of its schema as an Arrow message.
         is_durable: whether a new table is kept in the data directory.
+        check_kept: raises UnsupportedTypeError for columns that the data directory cannot keep.
         keeps: whether the data directory has a table.
 
     """
@@ -71,15 +77,19 @@ class Catalog:
         replaced: Callable[[Table], None] = lambda _before: None,
         *,
         columns: int = 10_000,
+        schema_bytes: int = 16 << 20,
         is_durable: Callable[[Table], bool] = never,
+        check_kept: Callable[[pa.Schema], object] = accept,
         keeps: Callable[[Table], bool] = never,
     ) -> None:
         self._graph = graph
         self._columns = columns
+        self._schema_bytes = schema_bytes
         self._dropped = dropped
         self._exchanged = exchanged
         self._replaced = replaced
         self._is_durable = is_durable
+        self._check_kept = check_kept
         self._keeps = keeps
         self._lock = threading.Lock()
         self._tables: dict[str, Table] = {}
@@ -151,7 +161,7 @@ class Catalog:
                 reverse.
             UnavailableError: the graph is closed.
             InvalidRequestError: the name or the schema is impossible, or the schema lacks a key column.
-            LimitError: the schema has too many columns.
+            LimitError: the schema has too many columns or bytes.
 
         """
         self._graph.check_open(text(name, "A table's name"), _NOT_MADE)
@@ -175,7 +185,14 @@ class Catalog:
                 f"A table may have {self._columns:,} columns here (columns), counting the fields within their "
                 f"types, and ten times as many entries of metadata; this schema has more."
             )
-        return own_schema(schema)
+        own = own_schema(schema)
+        nbytes = message_bytes(own)
+        if nbytes is None or nbytes > self._schema_bytes:
+            raise LimitError(
+                f"The schema of a table may have {self._schema_bytes:,} bytes here (schema_bytes), and this one has "
+                f"{'more than 2 GiB' if nbytes is None else f'{nbytes:,}'}: use shorter names, time zones and metadata."
+            )
+        return own
 
     def making(self, names: Collection[str]) -> AbstractContextManager[None]:
         """Exclude other makers of tables of these names; see :meth:`NameUses.making`."""
@@ -220,6 +237,8 @@ class Catalog:
         table = make_table(self._graph, name, self.schema_of_new(schema), spec)
         if spec.durable and not self._is_durable(table):
             raise InvalidRequestError(f"Table '{name}' cannot be durable: this server has no data directory.")
+        if self._is_kept(table, spec):
+            self._check_kept(table.schema)
         return table
 
     def offer(self, table: ReplicaTable) -> Table:
@@ -256,7 +275,7 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: a table of that name exists and is of another kind or schema.
-            LimitError: the schema of a new one has too many columns.
+            LimitError: the schema of a new one has too many columns or bytes.
             UnavailableError: the graph is closed.
 
         """

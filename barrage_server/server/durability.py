@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import struct
 import threading
 import time
 import uuid
@@ -245,6 +246,11 @@ class Durability(CycleLog):
             self._tables.take_back(notes)
             self._fail(error)
             raise ReadOnlyError(f"Nothing durable can be changed: {self._obstacle}") from error
+        except (pa.ArrowException, struct.error) as error:  # of the encoding: nothing was written
+            self._tables.take_back(notes)
+            raise InvalidRequestError(
+                f"The journal cannot have these rows: {error}. Publish them in smaller batches."
+            ) from error
         except BaseException:
             self._tables.take_back(notes)
             raise
@@ -465,6 +471,7 @@ class Durability(CycleLog):
 
         Raises:
             OSError: the checkpoint cannot be written.
+            JournalError: what was written cannot be read again.
             InterruptedError: the server is closing.
 
         """

@@ -42,6 +42,7 @@ class Limits:
         put_bytes: Arrow bytes of one plain ``DoPut``, which is kept until its client has sent everything.
         columns: columns of a new table, counting the fields within their types; its schema may have ten times as many
             entries of metadata.
+        schema_bytes: bytes of the schema of a new table as an Arrow message: names, types and metadata.
         request_bytes: bytes of one request in app_metadata, or of one action's body.
         call_bytes: bytes of the request of any other call with one request, batches of operations included, at the
             ports that gRPC serves.
@@ -124,6 +125,7 @@ class Limits:
     streams_per_caller: int = 4_000
     put_bytes: int = 4 << 30
     columns: int = 10_000
+    schema_bytes: int = 16 << 20
     tables: int = 100_000
     tables_per_caller: int = 10_000
     columns_per_caller: int = 500_000

@@ -8,7 +8,7 @@ from barrage_server.engine.types import plain_type
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 from barrage_server.wire.schema import DEEPHAVEN_PREFIX, TYPE_KEY
 
-__all__ = ["count_fields", "has_at_most", "own_schema"]
+__all__ = ["count_fields", "has_at_most", "message_bytes", "own_schema"]
 
 _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
 
@@ -42,6 +42,14 @@ def count_fields(schema: pa.Schema, most: int) -> int:
             if left >= 0:
                 types += [data_type.field(number).type for number in range(data_type.num_fields)]
     return min(most - left, most + 1)
+
+
+def message_bytes(schema: pa.Schema) -> int | None:
+    """The bytes of a schema as an Arrow message; ``None`` if no message can have it."""
+    try:
+        return int(schema.serialize().size)
+    except pa.ArrowException:  # 2 GiB, about
+        return None
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:
