@@ -21,7 +21,7 @@ from barrage_server.subscription.quiet_update import QuietMessage
 from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.subscription.viewport_group import GroupMessage, ViewportGroup
 from barrage_server.subscription.window import Window, check_columns
-from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
+from barrage_server.wire.families import ClientFamily, FamilyColumns, attributes_for
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
 
@@ -206,7 +206,7 @@ class TableFeed:
     ) -> None:
         self.table = table
         self.limits = limits or SubscriptionLimits()
-        view = ColumnView.of(table.schema, family)
+        view = FamilyColumns.of(table.schema, family)
         self.view = view = view if columns is None else view.only(check_columns(columns, len(view.sources)))
         names, key_columns = table.schema.names, frozenset(table.key_columns)
         keys = [

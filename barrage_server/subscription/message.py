@@ -21,7 +21,7 @@ from barrage_server.subscription.window import Window
 from barrage_server.wire.arrow_message import encapsulated
 from barrage_server.wire.batches import LengthMode, MessageWriter, OutgoingMessage
 from barrage_server.wire.empty import empty_array
-from barrage_server.wire.families import ColumnView
+from barrage_server.wire.families import FamilyColumns
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
 from barrage_server.wire.wrapper import wrapped_payload
@@ -67,7 +67,7 @@ class RowSource:
     """
 
     version: TableVersion
-    view: ColumnView
+    view: FamilyColumns
     columns: tuple[int, ...]
     added: RowSet
     modified: tuple[RowSet, ...]
@@ -180,7 +180,12 @@ class MessageEncoder:
     __slots__ = ("dialect", "key", "lengths", "options", "view", "writer")
 
     def __init__(
-        self, schema: pa.Schema, view: ColumnView, options: SubscriptionOptions, dialect: Dialect, lengths: LengthMode
+        self,
+        schema: pa.Schema,
+        view: FamilyColumns,
+        options: SubscriptionOptions,
+        dialect: Dialect,
+        lengths: LengthMode,
     ) -> None:
         self.writer = MessageWriter(schema, options, lengths)
         self.view = view

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
-from barrage_server.wire.families import ColumnView
+from barrage_server.wire.families import FamilyColumns
 
 __all__ = ["Keys", "SharedRows"]
 
@@ -30,7 +30,7 @@ class SharedRows:
 
     __slots__ = ("_columns", "update")
 
-    def __init__(self, view: ColumnView, update: TableUpdate, version: TableVersion) -> None:
+    def __init__(self, view: FamilyColumns, update: TableUpdate, version: TableVersion) -> None:
         self.update = update
         self._columns: list[tuple[Keys, pa.Array] | None] = []
         read: dict[int, Any] = {}

@@ -36,7 +36,7 @@ from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big
 from barrage_server.wire.nulls import has_deephaven_null
 from barrage_server.wire.schema import TYPE_KEY, is_list_like, java_type, unwrapped_type, without_extension
 
-__all__ = ["ClientFamily", "ColumnView", "attributes_for"]
+__all__ = ["ClientFamily", "FamilyColumns", "attributes_for"]
 
 _BIG_DECIMAL: Final = "java.math.BigDecimal"
 _BIG_INTEGER: Final = "java.math.BigInteger"
@@ -85,7 +85,7 @@ class ClientFamily(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnView:
+class FamilyColumns:
     """The columns of a table as one family sees them.
 
     Attributes:
@@ -105,7 +105,7 @@ class ColumnView:
     converters: tuple[Convert | None, ...] = ()
 
     @classmethod
-    def of(cls, schema: pa.Schema, family: ClientFamily) -> ColumnView:
+    def of(cls, schema: pa.Schema, family: ClientFamily) -> FamilyColumns:
         """Make the view of ``family`` on a table with ``schema``."""
         plain = cls(schema, tuple(range(len(schema))))
         if family is ClientFamily.ARROW:
@@ -135,9 +135,9 @@ class ColumnView:
             return plain
         return cls(sent, tuple(sources), tuple(left_out), False, tuple(converters))
 
-    def only(self, numbers: Sequence[int]) -> ColumnView:
+    def only(self, numbers: Sequence[int]) -> FamilyColumns:
         """Select columns by their numbers in this view; they get the numbers 0, 1, 2 ..."""
-        return ColumnView(
+        return FamilyColumns(
             pa.schema([self.schema.field(number) for number in numbers], metadata=self.schema.metadata),
             tuple(self.sources[number] for number in numbers),
             is_plain=False,

@@ -15,7 +15,7 @@ import pytest
 from barrage_server.rowset import RowSet, encode_row_set
 from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated
 from barrage_server.wire.batches import MessageWriter, OutgoingMessage
-from barrage_server.wire.families import ClientFamily, ColumnView
+from barrage_server.wire.families import ClientFamily, FamilyColumns
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, decode_message
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch
 from barrage_server.wire.reader import IncomingMessage, MessageReader
@@ -111,7 +111,7 @@ class Page:
         self._on_the_wire = schema
         self._reader = MessageReader(schema, use_deephaven_nulls=self.request.options.use_deephaven_nulls)
         self.schema = self._reader.schema
-        self._view = ColumnView.of(self.schema, ClientFamily.BROWSER)
+        self._view = FamilyColumns.of(self.schema, ClientFamily.BROWSER)
         options = SubscriptionOptions(columns_as_list=True, batch_size=-1)
         self._writer = MessageWriter(self._view.schema, options)
         self.frames.append(frame(SCHEMA_FRAME, b"", self._writer.schema.serialize().to_pybytes()))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import types
 
 from barrage_server.wire.browser_types import CUT_CHARACTERS, form_of, whole_text
-from barrage_server.wire.families import ClientFamily, ColumnView
+from barrage_server.wire.families import ClientFamily, FamilyColumns
 from tests.wire.arrays import typed_values
 
 NUMBERS = {"bool", "int", "float"}
@@ -21,7 +21,7 @@ TIMES = {"timestamp", "date", "time", "duration"}
 
 
 def sent(array: pa.Array) -> pa.Array:
-    view = ColumnView.of(pa.schema([("c", array.type)]), ClientFamily.BROWSER)
+    view = FamilyColumns.of(pa.schema([("c", array.type)]), ClientFamily.BROWSER)
     assert not view.left_out
     found = view.convert(0, array)
     assert found.type == view.schema.field(0).type

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import types
 
-from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
+from barrage_server.wire.families import ClientFamily, FamilyColumns, attributes_for
 from barrage_server.wire.nulls import has_deephaven_null
 from barrage_server.wire.schema import barrage_schema, java_type
 from tests.wire.arrays import arrays, typed_values
@@ -70,7 +70,7 @@ def documented() -> list[tuple[str, list[str]]]:
 def seen(data_type: pa.DataType, family: ClientFamily, tag: str | None = None) -> pa.Field | None:
     """The field that ``family`` gets for a column of ``data_type``, with what goes beside it on the wire."""
     metadata = None if tag is None else {"deephaven:type": tag}
-    view = ColumnView.of(pa.schema([pa.field("c", data_type, metadata=metadata)]), family)
+    view = FamilyColumns.of(pa.schema([pa.field("c", data_type, metadata=metadata)]), family)
     assert len(view.sources) + len(view.left_out) == 1
     return barrage_schema(view.schema).field(0) if view.sources else None
 
@@ -185,7 +185,7 @@ def test_whatever_is_sent_can_be_read(data: st.DataObject, family: ClientFamily)
         assert types.is_nested(data_type[0])
         return
     assert is_readable(field.type, family, tag_of(field)), (data_type[0], field.type)
-    view = ColumnView.of(pa.schema([("c", data_type[0])]), family)
+    view = FamilyColumns.of(pa.schema([("c", data_type[0])]), family)
     array = data.draw(arrays(data_type))
     got = view.convert(0, array)
     got.validate(full=True)
@@ -244,7 +244,7 @@ def test_values_are_what_they_were(data: st.DataObject, family: ClientFamily) ->
     data_type = data.draw(typed_values(depth=0))
     source = data_type[0]
     array = data.draw(arrays(data_type))
-    view = ColumnView.of(pa.schema([("c", source), ("l", pa.list_(source))]), family)
+    view = FamilyColumns.of(pa.schema([("c", source), ("l", pa.list_(source))]), family)
     got = view.convert(0, array)
     assert read(got, source) == [shown(value, source, got.type) for value in integers(array)]
 
@@ -259,15 +259,15 @@ def test_values_are_what_they_were(data: st.DataObject, family: ClientFamily) ->
 def test_what_needs_no_conversion_is_not_touched() -> None:
     """Plain Arrow clients get the very schema and arrays, whatever the types; others where nothing is to be done."""
     schema = pa.schema([("a", pa.uint64()), ("b", pa.struct([("c", pa.int8())]))], metadata={"k": "v"})
-    view = ColumnView.of(schema, ClientFamily.ARROW)
+    view = FamilyColumns.of(schema, ClientFamily.ARROW)
     assert view.schema is schema
     assert (view.sources, view.left_out, view.is_plain) == ((0, 1), (), True)
     array = pa.array([1, 2], pa.uint64())
     assert view.convert(0, array) is array
     simple = pa.schema([("a", pa.int64()), ("b", pa.list_(pa.string())), ("c", pa.timestamp("ns", "UTC"))])
     for family in STOCK:
-        assert ColumnView.of(simple, family).is_plain
-        assert ColumnView.of(simple, family).schema is simple
+        assert FamilyColumns.of(simple, family).is_plain
+        assert FamilyColumns.of(simple, family).schema is simple
 
 
 def test_columns_are_numbered_without_those_left_out() -> None:
@@ -280,7 +280,7 @@ def test_columns_are_numbered_without_those_left_out() -> None:
         ],
         metadata={"table": "t"},
     )
-    view = ColumnView.of(schema, ClientFamily.JAVA)
+    view = FamilyColumns.of(schema, ClientFamily.JAVA)
     assert (view.schema.names, view.sources, view.left_out) == (["a", "c"], (0, 2), ("b",))
     assert view.schema.metadata == {b"table": b"t"}
     assert view.schema.field("a") == schema.field("a")
@@ -291,7 +291,7 @@ def test_columns_are_numbered_without_those_left_out() -> None:
 
 
 def test_a_table_of_which_nothing_can_be_shown() -> None:
-    view = ColumnView.of(pa.schema([("a", pa.struct([]))]), ClientFamily.TICKING)
+    view = FamilyColumns.of(pa.schema([("a", pa.struct([]))]), ClientFamily.TICKING)
     assert (len(view.schema), view.sources, view.left_out) == (0, (), ("a",))
 
 
@@ -330,7 +330,7 @@ def test_numbers_in_binary_columns_stay_numbers(tag: str, data_type: pa.DataType
     text = "2.58" if tag == BIG_DECIMAL else str(int.from_bytes(data, "big"))
     for family, expected in zip(STOCK, [text, data, data], strict=True):
         field = seen(data_type, family, tag)
-        view = ColumnView.of(pa.schema([pa.field("c", data_type, metadata={"deephaven:type": tag})]), family)
+        view = FamilyColumns.of(pa.schema([pa.field("c", data_type, metadata={"deephaven:type": tag})]), family)
         assert view.convert(0, array).to_pylist() == [expected, None]
         assert tag_of(field) == ("java.lang.String" if family is ClientFamily.TICKING else tag)
 
@@ -343,7 +343,7 @@ def test_lists_of_numbers_in_binary_are_numbers_to_java_only(tag: str) -> None:
     text = "2.58" if tag == BIG_DECIMAL else str(int.from_bytes(data, "big"))
     metadata = {"deephaven:type": f"{tag}[]"}
     for family, expected in zip(STOCK, [text, data, text], strict=True):
-        view = ColumnView.of(pa.schema([pa.field("c", array.type, metadata=metadata)]), family)
+        view = FamilyColumns.of(pa.schema([pa.field("c", array.type, metadata=metadata)]), family)
         assert view.convert(0, array).to_pylist() == [[expected, None]]
         sent = barrage_schema(view.schema).field(0)
         component = tag if family is ClientFamily.JAVA else "java.lang.String"
@@ -368,8 +368,8 @@ def test_extension_types_are_seen_as_their_storage(family: ClientFamily) -> None
         kind = Celsius(storage)
         stored = pa.array([1, None, 3], storage)
         array = pa.ExtensionArray.from_storage(kind, stored)
-        view = ColumnView.of(pa.schema([("c", kind), ("l", pa.list_(kind))]), family)
-        expected = ColumnView.of(pa.schema([("c", storage)]), family).convert(0, stored)
+        view = FamilyColumns.of(pa.schema([("c", kind), ("l", pa.list_(kind))]), family)
+        expected = FamilyColumns.of(pa.schema([("c", storage)]), family).convert(0, stored)
         assert view.convert(0, array.slice(1)).equals(expected.slice(1))
         lists = pa.ListArray.from_arrays(pa.array([0, 2, 3]), array)
         assert view.convert(1, lists.slice(1)).flatten().equals(expected.slice(2))
@@ -385,7 +385,7 @@ def test_extension_types_that_the_server_does_not_know_are_seen_as_their_storage
     for kind in (pa.int32(), pa.uint8()):
         metadata = {"ARROW:extension:name": "test.celsius", "ARROW:extension:metadata": "", "own": "kept"}
         field = pa.field("c", kind, metadata=metadata)
-        view = ColumnView.of(pa.schema([field, pa.field("l", pa.list_(field))]), family)
+        view = FamilyColumns.of(pa.schema([field, pa.field("l", pa.list_(field))]), family)
         for sent in (view.schema.field(0), view.schema.field(1).type.value_field):
             assert sent.metadata[b"own"] == b"kept"
             assert b"ARROW:extension:name" not in sent.metadata
@@ -415,7 +415,7 @@ def test_zones_that_java_may_not_know_become_utc(zone: str) -> None:
 def test_widened_numbers_are_free_of_deephavens_nulls(values: list[int | None]) -> None:
     """128 is the null byte of Java, but no null short."""
     for family in STOCK:
-        got = ColumnView.of(pa.schema([("c", pa.uint8())]), family).convert(0, pa.array(values, pa.uint8()))
+        got = FamilyColumns.of(pa.schema([("c", pa.uint8())]), family).convert(0, pa.array(values, pa.uint8()))
         assert has_deephaven_null(got.type)
         assert got.to_pylist() == values
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.wire.families import ClientFamily, ColumnView
+from barrage_server.wire.families import ClientFamily, FamilyColumns
 from barrage_server.wire.java_names import java_names
 
 names = st.lists(
@@ -59,9 +59,9 @@ def test_names_that_become_one_get_numbers() -> None:
 
 def test_only_java_gets_other_names() -> None:
     schema = pa.schema([("k", pa.int64()), ("a b", pa.uint8()), ("x", pa.string())])
-    view = ColumnView.of(schema, ClientFamily.JAVA)
+    view = FamilyColumns.of(schema, ClientFamily.JAVA)
     assert view.schema.names == ["column_k", "a_b", "x"]
     assert not view.is_plain
     assert view.convert(0, pa.array([1])).equals(pa.array([1]))
     for family in (ClientFamily.ARROW, ClientFamily.TICKING, ClientFamily.JAVASCRIPT):
-        assert ColumnView.of(schema, family).schema.names == schema.names
+        assert FamilyColumns.of(schema, family).schema.names == schema.names
