@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from barrage_server.engine.collector import without_collection
 from barrage_server.engine.cycle import Commit, Cycle
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
-from barrage_server.engine.listener_queue import Change, ListenerQueue
+from barrage_server.engine.listener_queue import ListenerQueue, TableChange
 from barrage_server.errors import InternalError, UnavailableError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class CycleRunner:
             for table in cycle.repointed:
                 table.show_version()
         self.listeners.changed(
-            Change(table, update, previous, table.version)
+            TableChange(table, update, previous, table.version)
             for (table, update), previous in zip(cycle.updates.items(), before, strict=True)
             if table.has_listeners
         )

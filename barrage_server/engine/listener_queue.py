@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from barrage_server.engine.update import TableUpdate
     from barrage_server.engine.version import TableVersion
 
-__all__ = ["Change", "ListenerQueue"]
+__all__ = ["ListenerQueue", "TableChange"]
 
 logger = logging.getLogger("barrage_server.engine")
 
 
-class Change(NamedTuple):
+class TableChange(NamedTuple):
     """The change of one table in a cycle, with the versions before and after it."""
 
     table: Table
@@ -49,11 +49,11 @@ class ListenerQueue:
 
     def __init__(self) -> None:
         self.failures = Callbacks[Callable[["Table"], object]]()
-        self._untold: deque[Change | Table | CycleNote] = deque()
+        self._untold: deque[TableChange | Table | CycleNote] = deque()
         self._telling = threading.Lock()
         self._thread = _Thread()
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def changed(self, changes: Iterable[TableChange]) -> None:
         """Queue a call of the listeners of each changed table."""
         self._untold.extend(changes)
 
@@ -79,7 +79,7 @@ class ListenerQueue:
             try:
                 while self._untold:
                     told = self._untold.popleft()
-                    if isinstance(told, Change):
+                    if isinstance(told, TableChange):
                         for listener in told.table.listeners:
                             _call(listener, told.update, told.previous, told.current)
                     elif isinstance(told, CycleNote):
