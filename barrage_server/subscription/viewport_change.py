@@ -23,7 +23,7 @@ from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.row_messages import row_messages
 from barrage_server.wire.update_metadata import MetadataFrame
 
-__all__ = ["Change", "Column", "Members", "Runs"]
+__all__ = ["Column", "GroupChange", "Members", "Runs"]
 
 _PART: Final = 64  # members whose messages are encoded together
 _PART_BYTES: Final = 1 << 17  # most bytes of their values: beyond it, that costs more than single calls
@@ -144,7 +144,7 @@ class Column:
         return self if order is None else Column(self.runs, take(self.values, order))
 
 
-class Change:
+class GroupChange:
     """The messages about one change to all members.
 
     Args:

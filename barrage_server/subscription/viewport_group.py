@@ -17,7 +17,7 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription.message import Dialect, MessageEncoder, encapsulated_messages
 from barrage_server.subscription.shared_rows import SharedRows
-from barrage_server.subscription.viewport_change import Change, Column, Members, Runs
+from barrage_server.subscription.viewport_change import Column, GroupChange, Members, Runs
 from barrage_server.wire.batches import OutgoingMessage
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
@@ -54,7 +54,7 @@ class ViewportGroup:
         self._lock = threading.Lock()
         self._runs: dict[object, RowSet] = {}
         self._members: Members | None = None
-        self._changes: dict[tuple[int, int], Change | None] = {}
+        self._changes: dict[tuple[int, int], GroupChange | None] = {}
 
     def join(self, member: object, positions: RowSet) -> None:
         """Add a member, with a viewport that does not change."""
@@ -119,7 +119,7 @@ class ViewportGroup:
         index = None if change is None else change.members.of.get(member)
         return None if change is None or index is None else GroupMessage(change, index)
 
-    def _build(self, shared: SharedRows, first_step: int, version: TableVersion) -> Change | None:
+    def _build(self, shared: SharedRows, first_step: int, version: TableVersion) -> GroupChange | None:
         if self._members is None:
             self._members = Members(self._runs, self._reverse)
         size = version.size
@@ -170,7 +170,7 @@ class ViewportGroup:
             table_size=size,
         )
         together = self._most_will_take(version.step)
-        return Change(self._encoder, self._members, columns, metadata, together=together)
+        return GroupChange(self._encoder, self._members, columns, metadata, together=together)
 
     def _most_will_take(self, step: int) -> bool:
         """Whether most members are expected to take a change that ends with ``step``.
@@ -196,7 +196,7 @@ class GroupMessage:
 
     is_snapshot: Final = False
 
-    def __init__(self, change: Change, index: int) -> None:
+    def __init__(self, change: GroupChange, index: int) -> None:
         self._change = change
         self._index = index
 
