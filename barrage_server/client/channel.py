@@ -18,7 +18,7 @@ from barrage_server.client.access import Access
 from barrage_server.client.failures import translated
 from barrage_server.client.keepalive import PROBE_PAUSE, KeepAlive
 from barrage_server.client.login import HeaderReader
-from barrage_server.client.names import TableAddress
+from barrage_server.client.names import FlightAddress
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.errors import (
     AuthenticationError,
@@ -206,7 +206,7 @@ class Channel:
                 f"{self._place.location} for it, or the port of Deephaven's, 10000 mostly."
             )
 
-    def schema(self, address: TableAddress) -> pa.Schema:
+    def schema(self, address: FlightAddress) -> pa.Schema:
         """The schema of a table, as the server states it.
 
         Raises:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow.flight as flight
 
-from barrage_server.client.names import TableAddress
+from barrage_server.client.names import FlightAddress
 from barrage_server.client.plan_calls import Computed, PlanCalls
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.errors import BarrageError
@@ -104,7 +104,7 @@ def _release(calls: PlanCalls, tickets: queue.SimpleQueue[bytes | None]) -> None
                 logger.debug("%d results were not released: %s", len(found), error)
 
 
-class HeldResult(TableAddress):
+class HeldResult(FlightAddress):
     """The result of a plan, computed on first use and kept until it has no users.
 
     Args:

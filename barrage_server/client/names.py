@@ -12,12 +12,12 @@ from barrage_server.client.server_kind import ServerKind
 from barrage_server.errors import InvalidRequestError
 from barrage_server.wire.tickets import ApplicationTicket, name_of_path, parse_path, path_of_name, scope_ticket
 
-__all__ = ["NamedAddress", "TableAddress", "checked_name", "descriptor_of", "listed_name", "ticket_of"]
+__all__ = ["FlightAddress", "NamedAddress", "checked_name", "descriptor_of", "listed_name", "ticket_of"]
 
 _APPLICATION: Final = ("app", "field")
 
 
-class TableAddress(ABC):
+class FlightAddress(ABC):
     """The address of a table in calls.
 
     Attributes:
@@ -47,7 +47,7 @@ class TableAddress(ABC):
         """End one :meth:`use`."""
 
 
-class NamedAddress(TableAddress):
+class NamedAddress(FlightAddress):
     """The name of a table."""
 
     def __init__(self, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from barrage_server.client.channel import Channel
 from barrage_server.client.held_result import HeldResult
-from barrage_server.client.names import TableAddress
+from barrage_server.client.names import FlightAddress
 from barrage_server.client.page_link import PageLink
 
 __all__ = ["PageSource"]
@@ -28,7 +28,7 @@ class PageSource:
 
     """
 
-    def __init__(self, channel: Channel, address: TableAddress) -> None:
+    def __init__(self, channel: Channel, address: FlightAddress) -> None:
         self.title = address.name
         self._channel = channel
         self._address = address

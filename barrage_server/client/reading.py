@@ -10,7 +10,7 @@ from barrage_server.arguments import callback, integer, optional_names, seconds,
 from barrage_server.client.content import Content
 from barrage_server.client.interruptible import run_interruptible
 from barrage_server.client.live import LiveTable
-from barrage_server.client.names import TableAddress
+from barrage_server.client.names import FlightAddress
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.session import Session
 from barrage_server.client.snapshot import take_snapshot
@@ -27,7 +27,7 @@ __all__ = ["follow", "read_once"]
 
 
 def read_once(
-    session: Session, address: TableAddress, columns: Sequence[str] | None, viewport: Viewport, *, reverse: bool
+    session: Session, address: FlightAddress, columns: Sequence[str] | None, viewport: Viewport, *, reverse: bool
 ) -> pa.Table:
     """Read the present content of a table; see :meth:`Client.snapshot`."""
     view = View(positions_of(viewport), bool(reverse), optional_names(columns, "columns"))
@@ -42,7 +42,7 @@ def read_once(
 
 def follow(
     session: Session,
-    address: TableAddress,
+    address: FlightAddress,
     columns: Sequence[str] | None,
     viewport: Viewport,
     *,

@@ -14,7 +14,7 @@ from barrage_server.client.held_result import HeldResult
 from barrage_server.client.info import TableInfo
 from barrage_server.client.live import LiveTable
 from barrage_server.client.lookup import look_up
-from barrage_server.client.names import NamedAddress, TableAddress, checked_name
+from barrage_server.client.names import FlightAddress, NamedAddress, checked_name
 from barrage_server.client.page_source import PageSource
 from barrage_server.client.reading import follow, read_once
 from barrage_server.client.session import Session
@@ -72,7 +72,7 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
     def __init__(
         self,
         session: Session,
-        address: TableAddress,
+        address: FlightAddress,
         info: TableInfo | None = None,
         operation: Operation | None = None,
         inputs: tuple[RemoteTable, ...] = (),

@@ -12,7 +12,7 @@ from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
 from barrage_server.client.failures import translated
 from barrage_server.client.interruptible import Progress
-from barrage_server.client.names import TableAddress
+from barrage_server.client.names import FlightAddress
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.stream import SubscriptionStream, completed
 from barrage_server.client.view import View, tell_left_out, unreadable
@@ -28,7 +28,7 @@ from barrage_server.wire.tickets import DPHN
 __all__ = ["take_snapshot"]
 
 
-def take_snapshot(channel: Channel, address: TableAddress, view: View, progress: Progress) -> pa.Table:
+def take_snapshot(channel: Channel, address: FlightAddress, view: View, progress: Progress) -> pa.Table:
     """Read the present content of ``view``, as of one version of the table."""
     is_whole = view.columns is None and view.positions is None
     if is_whole and channel.server_kind is not ServerKind.DEEPHAVEN:
@@ -44,7 +44,7 @@ def take_snapshot(channel: Channel, address: TableAddress, view: View, progress:
     return _windowed(channel, address, window, progress)
 
 
-def _whole_table(channel: Channel, address: TableAddress, progress: Progress) -> pa.Table:
+def _whole_table(channel: Channel, address: FlightAddress, progress: Progress) -> pa.Table:
     """Read all rows and columns, by DoGet."""
     with translated(channel.address):
         ticket = flight.Ticket(address.ticket(channel.server_kind))
@@ -67,7 +67,7 @@ def _whole_table(channel: Channel, address: TableAddress, progress: Progress) ->
     return table_of(arrays, sum(batch.num_rows for batch in batches), schema)
 
 
-def _first_content(channel: Channel, address: TableAddress, window: Window, progress: Progress) -> pa.Table:
+def _first_content(channel: Channel, address: FlightAddress, window: Window, progress: Progress) -> pa.Table:
     """Read the rows and columns of ``window``, by a subscription's first content.
 
     For servers that answer snapshot requests with columns of different lengths, which pyarrow cannot read.
@@ -98,7 +98,7 @@ def _first_content(channel: Channel, address: TableAddress, window: Window, prog
         stream.close()
 
 
-def _windowed(channel: Channel, address: TableAddress, window: Window, progress: Progress) -> pa.Table:
+def _windowed(channel: Channel, address: FlightAddress, window: Window, progress: Progress) -> pa.Table:
     """Read the rows and columns of ``window``, by a Barrage snapshot request."""
     ticket = address.ticket(channel.server_kind)
     request = SnapshotRequest(ticket, window.columns, window.positions, reverse_viewport=window.reverse)

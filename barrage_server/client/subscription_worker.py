@@ -14,7 +14,7 @@ from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
 from barrage_server.client.failures import is_passing
-from barrage_server.client.names import TableAddress
+from barrage_server.client.names import FlightAddress
 from barrage_server.client.page_source import PageSource
 from barrage_server.client.positions import Positions
 from barrage_server.client.read_ahead import ReadAhead
@@ -57,7 +57,7 @@ class SubscriptionWorker:
     def __init__(
         self,
         channel: Channel,
-        address: TableAddress,
+        address: FlightAddress,
         view: View,
         content: Content,
         *,
