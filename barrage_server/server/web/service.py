@@ -27,7 +27,7 @@ from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.health import ProcessFigures, health_message
 from barrage_server.server.web.session import PageLimits
-from barrage_server.server.web.tables import TableList
+from barrage_server.server.web.tables import ListedTables
 from barrage_server.server.workers import Workers
 from barrage_server.wire.browser_types import form_of
 from barrage_server.wire.tickets import PlanTicket, ResultTicket
@@ -78,7 +78,7 @@ class PageService:
         self.server_state: Final = server_state
         self.page_limits: Final = PageLimits.of(server_state.limits)
         self.server_name: Final = f"barrage-server {barrage_server.__version__}"
-        self.tables: Final = TableList(server_state.access, server_state.clock)
+        self.tables: Final = ListedTables(server_state.access, server_state.clock)
         self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
         self.workers: Final = Workers(_WORKERS, "barrage-page-work")
         self._plans = Workers(_PLAN_THREADS, "barrage-page-plans")

@@ -19,7 +19,7 @@ from barrage_server.server.access import AccessControl
 from barrage_server.server.principal import Principal
 from barrage_server.wire.json_message import json_text
 
-__all__ = ["TableList"]
+__all__ = ["ListedTables"]
 
 _MANY_TABLES: Final = 500
 """Tables above which the whole list takes long to write."""
@@ -42,7 +42,7 @@ class _View:
     change: str = ""
 
 
-class TableList:
+class ListedTables:
     """Tables as pages list them: names, kinds, rows, rows changed a second, columns.
 
     One thread updates the lists at a time; any may read them.
