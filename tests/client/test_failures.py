@@ -120,7 +120,7 @@ def test_a_connection_that_breaks_without_a_class_is_told_by_its_text(text: str,
             "There is one",
         ),
     ],
-    ids=["table", "application", "log-in", "failure", "other", "of ours, over a gRPC door", "of no class of Arrow"],
+    ids=["table", "application", "log-in", "failure", "other", "of ours, over a gRPC endpoint", "of no class of Arrow"],
 )
 def test_what_other_servers_say_becomes_ours(theirs: Exception, ours: type[BarrageError], words: str) -> None:
     error = typed_error(theirs)

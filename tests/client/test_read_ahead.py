@@ -111,12 +111,12 @@ def has_sent_all(server: bs.Server, table: Table) -> bool:
 
 
 @pytest.mark.usefixtures("_slow_callbacks")
-@pytest.mark.parametrize("door", ["flight", "deephaven"])
-def test_what_comes_while_a_callback_runs_is_one_update(door: str) -> None:
+@pytest.mark.parametrize("endpoint", ["flight", "deephaven"])
+def test_what_comes_while_a_callback_runs_is_one_update(endpoint: str) -> None:
     with bs.Server(deephaven_port=0) as server:
         table = server.keyed_table("t", SCHEMA, key=["k"])
         table.upsert({"k": list(range(50)), "v": [0] * 50})
-        uri = server.uri if door == "flight" else server.deephaven_uri or ""
+        uri = server.uri if endpoint == "flight" else server.deephaven_uri or ""
         with bs.connect(uri) as client, client.subscribe("t", interval_ms=1) as live:
             seen: list[tuple[int, int]] = []
             gate, inside = threading.Event(), threading.Event()

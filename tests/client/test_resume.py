@@ -24,7 +24,7 @@ from barrage_server.wire.reader import MessageReader
 from barrage_server.wire.resume import LINEAGE_KEY, ResumePoint
 from barrage_server.wire.tickets import DPHN, scope_ticket
 from tests.live.proxy import Proxy
-from tests.server.conftest import DOORS, address, doors
+from tests.server.conftest import ENDPOINTS, address, endpoints
 from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
@@ -41,14 +41,14 @@ def rows(*keys: int, text: str = "x") -> dict[str, list[Any]]:
     return {"key": list(keys), "text": [text] * len(keys)}
 
 
-@pytest.fixture(params=DOORS)
-def door(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=ENDPOINTS)
+def endpoint(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @contextmanager
-def behind_proxy(server: bs.Server, door: str) -> Iterator[tuple[Proxy, bs.Client]]:
-    port = int(address(server, door).rpartition(":")[2])
+def behind_proxy(server: bs.Server, endpoint: str) -> Iterator[tuple[Proxy, bs.Client]]:
+    port = int(address(server, endpoint).rpartition(":")[2])
     with Proxy(port) as proxy, bs.connect(f"grpc://127.0.0.1:{proxy.port}", retry=QUICK, timeout=30) as client:
         yield proxy, client
 
@@ -70,8 +70,8 @@ VIEWS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_after_a_cut_one_update_follows_and_no_snapshot(door: str) -> None:
-    with bs.Server(**doors(door)) as server, behind_proxy(server, door) as (proxy, client):
+def test_after_a_cut_one_update_follows_and_no_snapshot(endpoint: str) -> None:
+    with bs.Server(**endpoints(endpoint)) as server, behind_proxy(server, endpoint) as (proxy, client):
         table = server.keyed_table("t", SCHEMA, key="key")
         table.upsert(rows(*range(1000)))
         lives = {name: client.subscribe("t", interval_ms=1, **view) for name, view in VIEWS.items()}
@@ -98,8 +98,8 @@ def test_after_a_cut_one_update_follows_and_no_snapshot(door: str) -> None:
         assert server.statistics().retained_bytes > 0
 
 
-def test_a_cut_without_changes_is_no_update(door: str) -> None:
-    with bs.Server(**doors(door)) as server, behind_proxy(server, door) as (proxy, client):
+def test_a_cut_without_changes_is_no_update(endpoint: str) -> None:
+    with bs.Server(**endpoints(endpoint)) as server, behind_proxy(server, endpoint) as (proxy, client):
         table = server.append_table("t", SCHEMA)
         table.append(rows(1, 2))
         with client.subscribe("t", interval_ms=1) as live:
@@ -124,8 +124,8 @@ def exchange(server: bs.Server) -> None:
 
 
 @pytest.mark.parametrize("happens", [drop_and_make_again, exchange])
-def test_another_table_of_the_name_is_not_gone_on_from(happens: Callable[[bs.Server], None], door: str) -> None:
-    with bs.Server(**doors(door)) as server, behind_proxy(server, door) as (proxy, client):
+def test_another_table_of_the_name_is_not_gone_on_from(happens: Callable[[bs.Server], None], endpoint: str) -> None:
+    with bs.Server(**endpoints(endpoint)) as server, behind_proxy(server, endpoint) as (proxy, client):
         table = server.keyed_table("t", SCHEMA, key="key")
         table.upsert(rows(*range(1000)))
         with client.subscribe("t", interval_ms=1) as live:
@@ -141,7 +141,7 @@ def test_another_table_of_the_name_is_not_gone_on_from(happens: Callable[[bs.Ser
 
 
 def test_without_retained_bytes_a_snapshot_follows() -> None:
-    with bs.Server(limits=bs.Limits(retain_bytes=0)) as server, behind_proxy(server, DOORS[0]) as (proxy, client):
+    with bs.Server(limits=bs.Limits(retain_bytes=0)) as server, behind_proxy(server, ENDPOINTS[0]) as (proxy, client):
         table = server.keyed_table("t", SCHEMA, key="key")
         table.upsert(rows(*range(1000)))
         with client.subscribe("t", interval_ms=1) as live:
@@ -177,8 +177,8 @@ NO_POINTS = [
 ]
 
 
-def test_a_point_that_is_none_leads_to_a_snapshot(door: str) -> None:
-    with bs.Server(**doors(door)) as server, fl.connect(address(server, door)) as client:
+def test_a_point_that_is_none_leads_to_a_snapshot(endpoint: str) -> None:
+    with bs.Server(**endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         table = server.keyed_table("t", SCHEMA, key="key")
         table.upsert(rows(1))
         table.upsert(rows(2))
@@ -194,7 +194,7 @@ def test_a_point_that_is_none_leads_to_a_snapshot(door: str) -> None:
             assert _first(client, f"{lineage} 2".encode())[1] is False
 
 
-def test_a_point_is_rebuilt_beside_the_event_loop(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_point_is_rebuilt_beside_the_event_loop(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may take as long as a snapshot; other clients need the loop."""
     on_loop: list[bool] = []
     rebuild = Resumption.resume
@@ -209,7 +209,7 @@ def test_a_point_is_rebuilt_beside_the_event_loop(door: str, monkeypatch: pytest
         return rebuild(self, point, *others)
 
     monkeypatch.setattr(Resumption, "resume", noted)
-    with bs.Server(**doors(door)) as server, behind_proxy(server, door) as (proxy, client):
+    with bs.Server(**endpoints(endpoint)) as server, behind_proxy(server, endpoint) as (proxy, client):
         table = server.keyed_table("t", SCHEMA, key="key")
         table.upsert(rows(*range(100)))
         with client.subscribe("t", viewport=range(10), interval_ms=1) as live:
@@ -220,8 +220,8 @@ def test_a_point_is_rebuilt_beside_the_event_loop(door: str, monkeypatch: pytest
     assert on_loop == [False] * len(on_loop) != []
 
 
-def test_a_client_that_does_not_ask_is_told_nothing(door: str) -> None:
-    with bs.Server(**doors(door)) as server, fl.connect(address(server, door)) as client:
+def test_a_client_that_does_not_ask_is_told_nothing(endpoint: str) -> None:
+    with bs.Server(**endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         server.keyed_table("t", SCHEMA, key="key").upsert(rows(1))
         schema, is_snapshot = _first(client, None)
         assert is_snapshot

@@ -22,11 +22,11 @@ MANY_BYTES = [os.urandom(1 << 20)] * 32  # several times what gRPC and TCP buffe
 
 
 FRONTS: dict[str, dict[str, Any]] = {"flight": {}, "deephaven": {"deephaven_port": 0}, "grpc": {"front": "grpc"}}
-"""The arguments of a server whose door a test is about, by the door."""
+"""The arguments of a server whose endpoint a test is about, by the endpoint."""
 
 
 def where(server: Server) -> str:
-    """The door that a test is about: the Deephaven door of a server that has one, else the Flight door."""
+    """The endpoint that a test is about: the Deephaven endpoint of a server that has one, else the Flight endpoint."""
     return server.uri if server.deephaven_uri is None else server.deephaven_uri.replace("dh+plain", "grpc")
 
 

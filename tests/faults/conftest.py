@@ -15,7 +15,7 @@ SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64())])
 
 @pytest.fixture(params=[*FRONTS])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server, each test once per door."""
+    """A server, each test once per endpoint."""
     limits = Limits(slow_client_seconds=1.0, idle_upload_seconds=1.0, goodbye_seconds=0.3)
     with Server(limits=limits, **FRONTS[request.param]) as server:
         yield server

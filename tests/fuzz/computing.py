@@ -68,7 +68,7 @@ class FaultError(Exception):
 
 
 class Computing:
-    """A server's state without doors, with two tables that have columns of every kind of formulas."""
+    """A server's state without endpoints, with two tables that have columns of every kind of formulas."""
 
     def __init__(self) -> None:
         limits = Limits(result_bytes=64 << 20, total_result_bytes=256 << 20, start_seconds=5.0)

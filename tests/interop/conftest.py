@@ -49,7 +49,7 @@ def pydeephaven(python_clients: Callable[[], Pydeephaven]) -> Iterator[Pydeephav
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server of ours with a door for Deephaven's clients, which asks for no credentials and tells of changes soon."""
+    """A server of ours with an endpoint for Deephaven's clients, without credentials, which tells of changes soon."""
     limits = SubscriptionLimits(default_interval_ms=1)
     with Server(deephaven_port=unused_port(), subscriptions=limits) as server:
         yield server

@@ -509,8 +509,8 @@ DEEPHAVEN_LINES: dict[str, list[Line]] = COMPUTED | {
 }
 
 CASES = [
-    pytest.param(door, line, id=f"{door}-{name}-{number}")
-    for door, lines in (
+    pytest.param(endpoint, line, id=f"{endpoint}-{name}-{number}")
+    for endpoint, lines in (
         (FLIGHT, FLIGHT_LINES | ACTION_LINES),
         (DEEPHAVEN, FLIGHT_LINES | ACTION_LINES | DEEPHAVEN_LINES),
     )

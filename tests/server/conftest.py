@@ -1,4 +1,4 @@
-"""What tests of the server share: the contract tests run against all doors, through the same stock Flight client."""
+"""What tests of the server share: the contract tests run against all endpoints, by the same stock Flight client."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from barrage_server.server import Server
 
 SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64())])
 FLIGHT, DEEPHAVEN, GRPC = "flight", "deephaven", "grpc"
-DOORS = (FLIGHT, DEEPHAVEN, GRPC)
+ENDPOINTS = (FLIGHT, DEEPHAVEN, GRPC)
 
 
-def doors(door: str) -> dict[str, Any]:
-    """The arguments of a server that has the door."""
-    return {"front": "grpc"} if door == GRPC else {"deephaven_port": 0}
+def endpoints(endpoint: str) -> dict[str, Any]:
+    """The arguments of a server that has the endpoint."""
+    return {"front": "grpc"} if endpoint == GRPC else {"deephaven_port": 0}
 
 
-def address(server: Server, door: str) -> str:
-    """Where a Flight client finds a door of the server."""
-    if door != DEEPHAVEN:
+def address(server: Server, endpoint: str) -> str:
+    """Where a Flight client finds an endpoint of the server."""
+    if endpoint != DEEPHAVEN:
         return server.uri
     assert server.deephaven_uri is not None
     return server.deephaven_uri.replace("dh+plain", "grpc")
 
 
-@pytest.fixture(params=DOORS)
-def door(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=ENDPOINTS)
+def endpoint(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    chosen = doors(request.getfixturevalue("door") if "door" in request.fixturenames else DEEPHAVEN)
+    chosen = endpoints(request.getfixturevalue("endpoint") if "endpoint" in request.fixturenames else DEEPHAVEN)
     with Server(**chosen) as server:
         yield server
 
 
 @pytest.fixture
-def client(server: Server, door: str) -> Iterator[fl.FlightClient]:
-    with fl.connect(address(server, door)) as client:
+def client(server: Server, endpoint: str) -> Iterator[fl.FlightClient]:
+    with fl.connect(address(server, endpoint)) as client:
         yield client
 
 

@@ -83,8 +83,8 @@ def test_the_lines_are_those_of_the_handlers(server: Server) -> None:
     )
 
 
-def calling(server: Server, door: str, holder: str) -> Caller:
-    place = address(server, door)
+def calling(server: Server, endpoint: str, holder: str) -> Caller:
+    place = address(server, endpoint)
     return Caller(fl.connect(place), grpc.insecure_channel(place.removeprefix("grpc://")), holder)
 
 
@@ -92,8 +92,8 @@ def calling(server: Server, door: str, holder: str) -> Caller:
 def connected(server: Server) -> Iterator[Callable[[str, str], Caller]]:
     made: list[Caller] = []
 
-    def connect(door: str, holder: str) -> Caller:
-        made.append(calling(server, door, holder))
+    def connect(endpoint: str, holder: str) -> Caller:
+        made.append(calling(server, endpoint, holder))
         return made[-1]
 
     yield connect
@@ -106,9 +106,9 @@ Connect = Callable[[str, str], Caller]
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize(("door", "line"), CASES)
-def test_a_call_is_allowed_by_its_rights_alone(connected: Connect, door: str, line: Line, holder: str) -> None:
-    caller = connected(door, holder)
+@pytest.mark.parametrize(("endpoint", "line"), CASES)
+def test_a_call_is_allowed_by_its_rights_alone(connected: Connect, endpoint: str, line: Line, holder: str) -> None:
+    caller = connected(endpoint, holder)
     role = ROLES.get(holder, Role([], []))
     held = frozenset(Right(right) for right in role.rights)
     on_table = held if "vis*" in role.tables else frozenset()
@@ -132,11 +132,11 @@ def test_a_call_is_allowed_by_its_rights_alone(connected: Connect, door: str, li
 
 
 @pytest.mark.parametrize("holder", ["all", "elsewhere", "no role"])
-@pytest.mark.parametrize(("door", "line"), NAMING)
+@pytest.mark.parametrize(("endpoint", "line"), NAMING)
 def test_a_hidden_table_is_like_one_that_does_not_exist(
-    connected: Connect, server: Server, door: str, line: Line, holder: str
+    connected: Connect, server: Server, endpoint: str, line: Line, holder: str
 ) -> None:
-    caller = connected(door, holder)
+    caller = connected(endpoint, holder)
     hidden, absent = outcome(line.call, caller, HIDDEN), outcome(line.call, caller, ABSENT)
     assert hidden[0] is UnknownTableError
     assert hidden == (absent[0], absent[1].replace(ABSENT, HIDDEN))
@@ -186,8 +186,10 @@ def test_a_hidden_table_takes_the_same_steps_as_one_that_does_not_exist(
     assert found
 
 
-@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
-def test_listings_suggestions_and_figures_have_what_is_allowed(connected: Connect, server: Server, door: str) -> None:
+@pytest.mark.parametrize("endpoint", [FLIGHT, DEEPHAVEN])
+def test_listings_suggestions_and_figures_have_what_is_allowed(
+    connected: Connect, server: Server, endpoint: str
+) -> None:
     server.append_table("other_one", SCHEMA)
 
     def names(caller: Caller) -> list[list[str]]:
@@ -197,16 +199,16 @@ def test_listings_suggestions_and_figures_have_what_is_allowed(connected: Connec
 
     seen = {"only list": [VISIBLE], "only read": [], "all": [VISIBLE], "elsewhere": ["other_one"], "no role": []}
     for holder, expected in seen.items():
-        caller = connected(door, holder)
+        caller = connected(endpoint, holder)
         assert names(caller) == [expected, expected], holder
         assert f'"tables":{len(expected)}'.encode() in caller.action("barrage.health")[0].replace(b" ", b"")
         _, text = outcome(FLIGHT_LINES["DoGet"][0].call, caller, "other_on")
         # a name of its own role is not there; one of no role is unknown, whatever is like it
         assert ("other_one" in text) == (holder == "elsewhere")
-    with Follower(connected(door, "all").flight, VISIBLE, headers=[(b"authorization", b"Bearer all")]) as follower:
+    with Follower(connected(endpoint, "all").flight, VISIBLE, headers=[(b"authorization", b"Bearer all")]) as follower:
         follower.wait(lambda follower: follower.rows)
         for holder, expected in {"only statistics": [VISIBLE], "elsewhere": ["other_one"]}.items():
-            (figures,) = connected(door, holder).action("barrage.statistics")
+            (figures,) = connected(endpoint, holder).action("barrage.statistics")
             assert (VISIBLE.encode() in figures) == (VISIBLE in expected)
             assert (b"other_one" in figures) == ("other_one" in expected)
             assert HIDDEN.encode() not in figures
@@ -220,23 +222,23 @@ def test_listed_fields_are_those_that_may_be_listed(connected: Connect) -> None:
         assert [field.field_name for field in update.created] == expected
 
 
-@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
-def test_making_a_table_by_rows_takes_the_right_to_make_it(connected: Connect, server: Server, door: str) -> None:
+@pytest.mark.parametrize("endpoint", [FLIGHT, DEEPHAVEN])
+def test_making_a_table_by_rows_takes_the_right_to_make_it(connected: Connect, server: Server, endpoint: str) -> None:
     """By plain rows, and by a commit."""
     commit = ACTION_LINES["barrage.commit"][0].call
     for call in (FLIGHT_LINES["DoPut"][0].call, commit):
-        kind, text = outcome(call, connected(door, "only publish"), "visible too")
+        kind, text = outcome(call, connected(endpoint, "only publish"), "visible too")
         assert kind is ForbiddenError
         assert "the right 'create' on it is missing" in text
-        assert outcome(call, connected(door, "all"), "visible too") == (None, "")
+        assert outcome(call, connected(endpoint, "all"), "visible too") == (None, "")
         server.drop("visible too")
 
 
-@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
-def test_options_in_a_schema_do_not_lead_elsewhere(connected: Connect, server: Server, door: str) -> None:
+@pytest.mark.parametrize("endpoint", [FLIGHT, DEEPHAVEN])
+def test_options_in_a_schema_do_not_lead_elsewhere(connected: Connect, server: Server, endpoint: str) -> None:
     """Whatever a publisher says of its rows, the name decides."""
     schema = SCHEMA.with_metadata({b"barrage:put": PutOptions(mode=None).to_json()})
-    caller = connected(door, "all")
+    caller = connected(endpoint, "all")
     with pytest.raises((pa.ArrowException, OSError)) as caught:
         caller.put(path(HIDDEN), schema=schema)
     assert type(from_flight(caught.value)) is UnknownTableError
@@ -275,14 +277,14 @@ def test_a_shared_ticket_does_not_lead_to_what_is_hidden(server: Server) -> None
         assert export(b"hone", peer) == ""
 
 
-@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
-def test_streams_end_with_the_rights_that_they_take(door: str) -> None:
+@pytest.mark.parametrize("endpoint", [FLIGHT, DEEPHAVEN])
+def test_streams_end_with_the_rights_that_they_take(endpoint: str) -> None:
     """A subscription ends soon after its role has changed; one that is still allowed goes on."""
     roles = {"reader": Role(["*"], ["read"]), "other": Role(["*"], ["read"])}
     with Server(token=principal_of, roles=roles, deephaven_port=0) as server:
         table = server.append_table("t", SCHEMA)
         table.append({"x": [1]})
-        with fl.connect(address(server, door)) as client:
+        with fl.connect(address(server, endpoint)) as client:
             following = {
                 role: Follower(client, "t", headers=[(b"authorization", f"Bearer {role}".encode())]) for role in roles
             }

@@ -46,7 +46,7 @@ from tests.server.access_calls import (
     path,
     ticket,
 )
-from tests.server.conftest import DEEPHAVEN, address, doors
+from tests.server.conftest import DEEPHAVEN, address, endpoints
 from tests.server.follower import QUICK, Follower
 from tests.waiting import until
 
@@ -83,8 +83,8 @@ def holder(credentials: Any) -> Principal:
 
 
 @pytest.fixture
-def server(door: str) -> Iterator[Server]:
-    with Server(token=holder, roles=ROLES, **doors(door)) as server:
+def server(endpoint: str) -> Iterator[Server]:
+    with Server(token=holder, roles=ROLES, **endpoints(endpoint)) as server:
         server.keyed_table("quotes", SCHEMA, key="sym").upsert(ROWS)
         yield server
 
@@ -93,11 +93,11 @@ Connect = Callable[[str], Caller]
 
 
 @pytest.fixture
-def connect(server: Server, door: str) -> Iterator[Connect]:
+def connect(server: Server, endpoint: str) -> Iterator[Connect]:
     with ExitStack() as stack:
 
         def connected(token: str) -> Caller:
-            place = address(server, door)
+            place = address(server, endpoint)
             channel = stack.enter_context(grpc.insecure_channel(place.removeprefix("grpc://")))
             return Caller(stack.enter_context(fl.connect(place)), channel, token)
 
@@ -176,14 +176,14 @@ def test_live_rows_come_and_go_with_the_condition(server: Server, connect: Conne
 
 
 @pytest.mark.parametrize("kind", ["append", "ring", "blink"])
-def test_every_kind_of_table(kind: str, door: str) -> None:
+def test_every_kind_of_table(kind: str, endpoint: str) -> None:
     role = {"r": Role(["t"], ["read"], where="x >= 10", columns=["x"])}
-    with Server(token=holder, roles=role, **doors(door)) as server:
+    with Server(token=holder, roles=role, **endpoints(endpoint)) as server:
         schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
         table: Any = server.create_table("t", schema, kind=kind, capacity=4 if kind == "ring" else None)
         if kind != "blink":
             table.append({"x": [1, 10], "y": [0, 0]})
-        with fl.connect(address(server, door)) as client, Follower(client, "t", headers=headers("r")) as follower:
+        with fl.connect(address(server, endpoint)) as client, Follower(client, "t", headers=headers("r")) as follower:
             follower.wait(lambda follower: follower.messages)
             table.append({"x": [2, 11, 3, 12], "y": [0, 0, 0, 0]})
             expected = {"append": [[10], [11], [12]], "ring": [[11], [12]], "blink": [[11], [12]]}[kind]
@@ -223,11 +223,11 @@ def whole() -> Iterator[Caller]:
             yield Caller(flight, channel, "")
 
 
-def test_the_operator_is_told_which_role_does_not_fit(caplog: pytest.LogCaptureFixture, door: str) -> None:
+def test_the_operator_is_told_which_role_does_not_fit(caplog: pytest.LogCaptureFixture, endpoint: str) -> None:
     """Once, when it is noticed, and at each reload."""
-    with caplog.at_level(logging.ERROR), Server(token=holder, roles=ROLES, **doors(door)) as server:
+    with caplog.at_level(logging.ERROR), Server(token=holder, roles=ROLES, **endpoints(endpoint)) as server:
         server.append_table("quotes", SCHEMA)
-        with fl.connect(address(server, door)) as client:
+        with fl.connect(address(server, endpoint)) as client:
             caller: Any = Caller(client, None, "broken")  # type: ignore[arg-type]
             for _ in range(3):
                 with pytest.raises((pa.ArrowException, OSError)):
@@ -288,7 +288,7 @@ def test_a_function_that_begins_to_fail_takes_the_name_along() -> None:
     assert access.named(holder) == ()
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN])
 @pytest.mark.parametrize(("token", "names"), [("failing", []), ("cheap", ["quotes"]), ("eu", ["quotes"])])
 def test_fields_are_listed_where_something_is_shown(sessions: Sessions, token: str, names: list[str]) -> None:
     listing = sessions.channel.unary_stream(f"{PACKAGE}.ApplicationService/ListFields")
@@ -395,13 +395,16 @@ def test_a_dropped_table_ends_its_readers(server: Server, connect: Connect) -> N
         assert type(follower.wait_ended()) is UnknownTableError
 
 
-def test_a_condition_that_fails_later_ends_its_readers_alone(door: str) -> None:
+def test_a_condition_that_fails_later_ends_its_readers_alone(endpoint: str) -> None:
     def touchy(batch: pa.RecordBatch) -> pa.Array:
         assert 7 not in batch["x"].to_pylist()
         return pc.greater(batch["x"], 0)
 
     roles = {"touchy": Role(["t"], ["read"], where=touchy), "all": Role(["t"], ["read"])}
-    with Server(token=holder, roles=roles, **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with (
+        Server(token=holder, roles=roles, **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
+    ):
         table = server.append_table("t", {"x": "int64"})
         table.append({"x": [1]})
         with (
@@ -416,7 +419,7 @@ def test_a_condition_that_fails_later_ends_its_readers_alone(door: str) -> None:
             assert table.failure is None
 
 
-def test_streams_end_when_another_part_is_shown(door: str) -> None:
+def test_streams_end_when_another_part_is_shown(endpoint: str) -> None:
     """And go on when the role says the same in other words of the settings file, or other roles change."""
     before = {
         "r": Role(["t"], ["read"], where="x > 0"),
@@ -425,7 +428,10 @@ def test_streams_end_when_another_part_is_shown(door: str) -> None:
     }
     after = {"r": Role(["t"], ["read"], where="x > 1"), "s": Role(["t"], ["read"], columns=["x"])}
     after["u"] = Role(["t", "other"], ["read", "list"], where="x > 5")
-    with Server(token=holder, roles=before, **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with (
+        Server(token=holder, roles=before, **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
+    ):
         table = server.append_table("t", {"x": "int64", "y": "int64"})
         table.append({"x": [1, 9], "y": [1, 9]})
         following = {token: Follower(client, "t", headers=headers(token)) for token in before}
@@ -483,7 +489,7 @@ EXPORT = f"{PACKAGE}.SessionService/ExportFromTicket"
 DESCRIBE = f"{PACKAGE}.TableService/GetExportedTableCreationResponse"
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN])
 def test_an_export_is_of_the_part(server: Server, sessions: Sessions) -> None:
     """Its size and columns, rows under its ticket; and it ends with what the role shows."""
     session = sessions.log_in("eu")
@@ -503,7 +509,7 @@ def test_an_export_is_of_the_part(server: Server, sessions: Sessions) -> None:
             client.do_get(fl.Ticket(export_ticket(1)), options).read_all()
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN])
 @pytest.mark.parametrize("successor", [None, SCHEMA, pa.schema([("other", pa.int64())])])
 @pytest.mark.parametrize("token", ["all", "names"])
 def test_an_export_of_a_dropped_table_ends_with_what_the_role_shows(
@@ -524,7 +530,7 @@ def test_an_export_of_a_dropped_table_ends_with_what_the_role_shows(
     assert "has changed" in sessions.refusal(DESCRIBE, proto.Ticket(ticket=export_ticket(1)), session)
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN])
 def test_a_shared_ticket_shows_each_caller_its_own_part(sessions: Sessions) -> None:
     """Neither more than it may see, when one that sees all shares it, nor less."""
     for owner, shared in (("all", b"hall"), ("eu", b"heu")):
@@ -544,7 +550,7 @@ def test_a_shared_ticket_shows_each_caller_its_own_part(sessions: Sessions) -> N
         assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN])
 def test_a_part_cannot_be_bound_to_a_name(server: Server, sessions: Sessions) -> None:
     """Not while its table is served, nor when it was dropped: another role could see all of it by that name."""
     session = sessions.log_in("eu+feed")
@@ -557,7 +563,7 @@ def test_a_part_cannot_be_bound_to_a_name(server: Server, sessions: Sessions) ->
     assert server.tables() == ()
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN])
 def test_rows_of_an_input_table_come_from_the_part(server: Server, sessions: Sessions) -> None:
     session = sessions.log_in("names+feed")
     make = proto.CreateInputTableRequest(

@@ -27,7 +27,7 @@ from barrage_server.server import Limits, Server
 from barrage_server.wire.commit_messages import CommitRequest, StageEnd, StageRequest, StageResult
 from barrage_server.wire.json_message import schema_to_base64
 from barrage_server.wire.protocol import CreateRequest, PublishMode, TableKind
-from tests.server.conftest import SCHEMA, address, doors
+from tests.server.conftest import SCHEMA, address, endpoints
 from tests.server.follower import Follower
 
 
@@ -212,16 +212,16 @@ def test_aborting_what_is_not_there_is_no_error(client: fl.FlightClient) -> None
     assert act(client, "barrage.abort", {"tokens": ["gone"]}) == {"dropped": 0}
 
 
-def test_too_large_a_body_is_refused(door: str) -> None:
+def test_too_large_a_body_is_refused(endpoint: str) -> None:
     with (
-        Server(limits=Limits(request_bytes=100), **doors(door)) as server,
-        fl.connect(address(server, door)) as client,
+        Server(limits=Limits(request_bytes=100), **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
     ):
         assert type(refused(client, "barrage.abort", b" " * 101)) is LimitError
 
 
 @pytest.mark.parametrize("action", ["drop", "commit", "create", "keep", "last_batch", "release", "bind"])
-def test_a_body_of_very_many_values_is_refused_at_every_door(client: fl.FlightClient, action: str) -> None:
+def test_a_body_of_very_many_values_is_refused_at_every_endpoint(client: fl.FlightClient, action: str) -> None:
     """No thread of the server runs while JSON is read, and so it is not read: this one is cut off in the end."""
     error = refused(client, f"barrage.{action}", b'{"table": [' + b"[]," * 200_000)
     assert type(error) is LimitError and "it may have 200,000 values" in str(error)

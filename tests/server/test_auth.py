@@ -17,7 +17,7 @@ from barrage_server.server import Credentials, Principal, Server
 from barrage_server.server.auth import TokenSigner
 from barrage_server.server.authentication import as_authenticator
 from barrage_server.wire.metadata import SubscriptionRequest
-from tests.server.conftest import SCHEMA, address, doors
+from tests.server.conftest import SCHEMA, address, endpoints
 from tests.server.follower import QUICK, Follower
 
 TOKEN = "open sesame"
@@ -204,9 +204,12 @@ def test_a_fault_of_the_authenticator_refuses_the_call(caplog: pytest.LogCapture
 @pytest.mark.parametrize("found", [None, 7, b"ada"])
 @pytest.mark.parametrize("beside", [(), ("shared",)], ids=["alone", "beside a token"])
 def test_an_authenticator_that_returns_no_caller_refuses_it_and_the_log_says_what_it_returns(
-    found: Any, beside: tuple[str, ...], door: str, caplog: pytest.LogCaptureFixture
+    found: Any, beside: tuple[str, ...], endpoint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Server(token=[lambda _: found, *beside], **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with (
+        Server(token=[lambda _: found, *beside], **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
+    ):
         with pytest.raises(fl.FlightUnauthenticatedError, match="The token is missing or wrong"):
             list(client.list_flights())
         header = (b"authorization", b"Bearer shared")

@@ -20,7 +20,7 @@ from barrage_server.rowset import RowSet
 from barrage_server.rowset.codec import encode_row_set
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
 from barrage_server.wire.tickets import scope_ticket
-from tests.server.conftest import address, doors
+from tests.server.conftest import address, endpoints
 from tests.watched_files import watch_files
 
 SCHEMA = pa.schema([("v", pa.int64())])
@@ -37,7 +37,7 @@ def put(client: fl.FlightClient, *values: int) -> None:
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["ENOSPC", "EIO"])
 def test_on_a_disk_that_fails_rows_are_refused_and_read(
-    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
     fails: list[bool] = []
 
@@ -52,7 +52,10 @@ def test_on_a_disk_that_fails_rows_are_refused_and_read(
         monkeypatch.setattr(file, "write", attempt)
 
     watch_files(monkeypatch, watch)
-    with bs.Server(data_dir=tmp_path / "data", **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with (
+        bs.Server(data_dir=tmp_path / "data", **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
+    ):
         put(client, 1)
         fails.append(True)
         for _ in range(2):
@@ -61,9 +64,9 @@ def test_on_a_disk_that_fails_rows_are_refused_and_read(
         assert client.do_get(fl.Ticket(b"t")).read_all()["v"].to_pylist() == [1]
 
 
-def test_a_repetition_is_a_duplicate_and_a_gap_and_an_old_epoch_are_refused(server: bs.Server, door: str) -> None:
+def test_a_repetition_is_a_duplicate_and_a_gap_and_an_old_epoch_are_refused(server: bs.Server, endpoint: str) -> None:
     rows = {"v": [1]}
-    with bs.connect(address(server, door)) as client:
+    with bs.connect(address(server, endpoint)) as client:
         assert client.publish("t", rows, publisher="p", batch=0, epoch="a").applied
         assert not client.publish("t", rows, publisher="p", batch=0, epoch="a").applied
         with pytest.raises(bs.LostBatchesError, match="batches 1 to 4 are missing"):
@@ -76,7 +79,7 @@ def test_a_repetition_is_a_duplicate_and_a_gap_and_an_old_epoch_are_refused(serv
         assert client.snapshot("t")["v"].to_pylist() == [1, 1]
 
 
-def test_a_batch_before_its_dictionary_is_refused_and_the_table_goes_on(server: bs.Server, door: str) -> None:
+def test_a_batch_before_its_dictionary_is_refused_and_the_table_goes_on(server: bs.Server, endpoint: str) -> None:
     table = server.append_table("d", {"text": "string"})
     rows = pa.record_batch({"text": pa.array(["a", "b"]).dictionary_encode()})
     sink = pa.BufferOutputStream()
@@ -90,7 +93,7 @@ def test_a_batch_before_its_dictionary_is_refused_and_the_table_goes_on(server: 
         for message in pa.ipc.MessageReader.open_stream(sink.getvalue())
     )
     schema.flight_descriptor.CopyFrom(flight_pb2.FlightDescriptor(type="PATH", path=["d"]))
-    with grpc.insecure_channel(address(server, door).removeprefix("grpc://")) as channel:
+    with grpc.insecure_channel(address(server, endpoint).removeprefix("grpc://")) as channel:
         any_channel: Any = channel
         put = any_channel.stream_stream("/arrow.flight.protocol.FlightService/DoPut")
         with pytest.raises(grpc.RpcError) as refused:
@@ -103,7 +106,7 @@ def test_a_batch_before_its_dictionary_is_refused_and_the_table_goes_on(server: 
 
 
 @pytest.mark.parametrize("place", ["row set", "flatbuffer"])
-def test_a_damaged_update_is_refused_and_changes_nothing(server: bs.Server, door: str, place: str) -> None:
+def test_a_damaged_update_is_refused_and_changes_nothing(server: bs.Server, endpoint: str, place: str) -> None:
     rows = RowSet.from_range(0, 1)
     metadata = UpdateMetadata(is_snapshot=True, added_rows=rows, added_rows_included=rows).encode()
     if place == "row set":
@@ -112,7 +115,7 @@ def test_a_damaged_update_is_refused_and_changes_nothing(server: bs.Server, door
         metadata = metadata.replace(encoded, b"\xff" * len(encoded))
     else:
         metadata = metadata[: len(metadata) // 2]
-    with fl.connect(address(server, door)) as client:
+    with fl.connect(address(server, endpoint)) as client:
         put(client, 7)
         writer, answers = client.do_put(fl.FlightDescriptor.for_path("u"), SCHEMA)
         with pytest.raises(REFUSED, match="WireFormatError"), writer:
@@ -126,7 +129,7 @@ def test_a_damaged_update_is_refused_and_changes_nothing(server: bs.Server, door
     assert found.get("u", 0) == 0
 
 
-def test_missing_wrong_and_expired_credentials_are_refused_with_one_text(door: str, tmp_path: Path) -> None:
+def test_missing_wrong_and_expired_credentials_are_refused_with_one_text(endpoint: str, tmp_path: Path) -> None:
     digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("right", "old")}
     (tmp_path / "credentials.toml").write_text(
         f'[[tokens]]\nname = "a"\nsha256 = "{digests["right"]}"\n'
@@ -134,8 +137,8 @@ def test_missing_wrong_and_expired_credentials_are_refused_with_one_text(door: s
     )
     texts = set()
     with (
-        bs.Server(token=bs.CredentialFile(tmp_path / "credentials.toml"), **doors(door)) as server,
-        fl.connect(address(server, door)) as client,
+        bs.Server(token=bs.CredentialFile(tmp_path / "credentials.toml"), **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
     ):
         server.append_table("t", SCHEMA)
         for token in (None, "wrong", "old", ""):

@@ -18,7 +18,7 @@ from barrage_server.server.deephaven.call import Status
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.front import close_reason
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
-from tests.server.conftest import address, doors
+from tests.server.conftest import address, endpoints
 from tests.server.web.page_client import greeted
 
 HALF = "\ud800"
@@ -63,11 +63,11 @@ def refusal(client: fl.FlightClient, action: str, body: bytes, options: fl.Fligh
 
 
 @pytest.mark.parametrize("with_roles", [False, True])
-def test_a_request_with_half_a_pair_is_refused_at_once(door: str, with_roles: bool) -> None:
+def test_a_request_with_half_a_pair_is_refused_at_once(endpoint: str, with_roles: bool) -> None:
     roles = {"r": bs.Role(["t*"], list(bs.Right))}
     access: dict[str, Any] = {"token": TOKEN, "roles": roles, "default_roles": ["r"]} if with_roles else {}
     options = LOGGED_IN if with_roles else IN_TIME
-    with bs.Server(**doors(door), **access) as server, fl.connect(address(server, door)) as client:
+    with bs.Server(**endpoints(endpoint), **access) as server, fl.connect(address(server, endpoint)) as client:
         server.append_table("t", SCHEMA)
         for action, fields in REQUESTS:
             error = refusal(client, action, json.dumps(fields).encode(), options)
@@ -82,8 +82,8 @@ def test_a_request_with_half_a_pair_is_refused_at_once(door: str, with_roles: bo
         assert [table.name for table in server.tables()] == ["t"]
 
 
-def test_options_of_a_put_with_half_a_pair_are_refused(door: str) -> None:
-    with bs.Server(**doors(door)) as server, fl.connect(address(server, door)) as client:
+def test_options_of_a_put_with_half_a_pair_are_refused(endpoint: str) -> None:
+    with bs.Server(**endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         schema = SCHEMA.with_metadata({PUT_OPTIONS_KEY: json.dumps({"key": [HALF]})})
         with pytest.raises((pa.ArrowException, fl.FlightError), match="not valid UTF-8"):
             writer, _ = client.do_put(fl.FlightDescriptor.for_path("u"), schema, IN_TIME)
@@ -118,11 +118,11 @@ def test_no_text_of_an_error_is_unsendable() -> None:
     assert encodable("\U0001f600") == "\U0001f600"
 
 
-def test_an_error_of_a_handler_with_half_a_pair_ends_the_call(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_handler_with_half_a_pair_ends_the_call(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise UnknownTableError(HALF)
 
-    with bs.Server(**doors(door)) as server, fl.connect(address(server, door)) as client:
+    with bs.Server(**endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         monkeypatch.setattr(ServerState, "drop", failing)
         error = refusal(client, "drop", b'{"table":"t"}')
         assert isinstance(error, UnknownTableError)

@@ -381,16 +381,16 @@ ENDS: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [FLIGHT, DEEPHAVEN])
 @pytest.mark.parametrize("change", ENDS.values(), ids=ENDS)
-def test_streams_and_sessions_end_with_their_credentials(tmp_path: Path, door: str, change: Change) -> None:
+def test_streams_and_sessions_end_with_their_credentials(tmp_path: Path, endpoint: str, change: Change) -> None:
     """Those of other callers go on; what a revoked one was handed out is worth nothing."""
     path = tmp_path / "c.toml"
     path.write_text(token("desk", "by digest") + token("other", "other"))
     with Server(token=[CredentialFile(path), "other"], deephaven_port=0) as server:
         table = server.append_table("t", SCHEMA)
         table.append({"x": [1]})
-        with fl.connect(address(server, door)) as client:
+        with fl.connect(address(server, endpoint)) as client:
             handed_out = client.authenticate_basic_token("me", "by digest")
             lasting = Follower(client, "t", headers=headers("other")) if change is not ENDS["replaced"] else None
             ending = [Follower(client, "t", headers=each) for each in (headers("by digest"), [handed_out])]

@@ -211,15 +211,17 @@ def over_websocket(uri: str | None, wire: Wire, own: trustme.LeafCert | None, me
     return found
 
 
-DOORS: dict[str, tuple[Callable[[bs.Server], str | None], Any, bool]] = {
+ENDPOINTS: dict[str, tuple[Callable[[bs.Server], str | None], Any, bool]] = {
     "flight": (lambda server: server.uri, over_grpc, True),
     "deephaven": (lambda server: server.deephaven_uri, over_grpc, False),
     "web": (lambda server: server.deephaven_web_uri, over_websocket, False),
 }
 
 
-AT_EVERY_DOOR = pytest.mark.parametrize(
-    ("guarded", "door"), [("pyarrow", "flight"), *(("grpc", door) for door in DOORS)], indirect=["guarded"]
+AT_EVERY_ENDPOINT = pytest.mark.parametrize(
+    ("guarded", "endpoint"),
+    [("pyarrow", "flight"), *(("grpc", endpoint) for endpoint in ENDPOINTS)],
+    indirect=["guarded"],
 )
 """Flight at both of its fronts, on which the other ports do not depend."""
 
@@ -227,13 +229,13 @@ AT_EVERY_DOOR = pytest.mark.parametrize(
 def outcomes(
     server: bs.Server,
     wire: Wire,
-    door: str,
+    endpoint: str,
     shown: dict[str, str],
     but: set[str] = OPEN,
     own: trustme.LeafCert | None = None,
 ) -> Any:
-    """Status and text of every call of a door, but of some; where a certificate is asked for, with an unknown one."""
-    uri, call, flight_only = DOORS[door]
+    """Status and text of every call of an endpoint, but of some; with an unknown certificate where one is asked for."""
+    uri, call, flight_only = ENDPOINTS[endpoint]
     methods = {method for method in DESCRIBED if not flight_only or method.startswith(FLIGHT_SERVICE)} - but
     methods.add(PAGES)
     found = call(uri(server), wire, own or wire.other, methods, shown)
@@ -254,33 +256,33 @@ def is_refusal(method: str, status: int, message: str) -> bool:
 
 
 @pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
-@AT_EVERY_DOOR
+@AT_EVERY_ENDPOINT
 def test_no_call_is_answered_without_credentials(
-    guarded: bs.Server, wire: Wire, door: str, shown: dict[str, str]
+    guarded: bs.Server, wire: Wire, endpoint: str, shown: dict[str, str]
 ) -> None:
     """One status, and one text, whatever is wrong with them."""
-    found = outcomes(guarded, wire, door, shown)
+    found = outcomes(guarded, wire, endpoint, shown)
     assert {method: said for method, said in found.items() if not is_refusal(method, *said)} == {}
 
 
 @pytest.mark.parametrize("shown", GOOD.values(), ids=GOOD)
-@AT_EVERY_DOOR
+@AT_EVERY_ENDPOINT
 def test_good_credentials_are_accepted_by_every_call(
-    guarded: bs.Server, wire: Wire, door: str, shown: dict[str, str]
+    guarded: bs.Server, wire: Wire, endpoint: str, shown: dict[str, str]
 ) -> None:
     """Otherwise the refusals above would tell nothing."""
-    found = outcomes(guarded, wire, door, shown, OPEN | WAITING)
+    found = outcomes(guarded, wire, endpoint, shown, OPEN | WAITING)
     assert UNAUTHENTICATED not in {status for status, _ in found.values()}, found
 
 
-@AT_EVERY_DOOR
-def test_a_certificate_alone_is_a_credential_where_calls_know_it(guarded: bs.Server, wire: Wire, door: str) -> None:
+@AT_EVERY_ENDPOINT
+def test_a_certificate_alone_is_a_credential_where_calls_know_it(guarded: bs.Server, wire: Wire, endpoint: str) -> None:
     """At the web port it is required, and is none: calls there need credentials of their own."""
     if wire.known is None:
         pytest.skip("without certificates of clients")
-    found = outcomes(guarded, wire, door, {}, OPEN | WAITING, wire.known)
+    found = outcomes(guarded, wire, endpoint, {}, OPEN | WAITING, wire.known)
     statuses = {status for status, _ in found.values()}
-    assert (statuses == {UNAUTHENTICATED}) if door == "web" else (UNAUTHENTICATED not in statuses), found
+    assert (statuses == {UNAUTHENTICATED}) if endpoint == "web" else (UNAUTHENTICATED not in statuses), found
 
 
 def said_by_a_page(shown: dict[str, str]) -> dict[str, str]:

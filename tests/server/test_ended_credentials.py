@@ -23,7 +23,7 @@ import barrage_server as bs
 from barrage_server.server.authentication import Authentication
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.tickets import scope_ticket
-from tests.server.conftest import DOORS, address, doors
+from tests.server.conftest import ENDPOINTS, address, endpoints
 from tests.server.deephaven.web_client import WebClient
 from tests.server.follower import DPHN, QUICK, Follower
 from tests.server.web.flight_page import PageEndedError, greeted_over
@@ -40,9 +40,9 @@ Follow = Callable[[bs.Server, str, threading.Event], str]
 """Follows a table with a token, sets the event when rows are there, and returns the name of the error at the end."""
 
 
-def by_flight(door: str, server: bs.Server, token: str, begun: threading.Event) -> str:
+def by_flight(endpoint: str, server: bs.Server, token: str, begun: threading.Event) -> str:
     headers = [(b"authorization", f"Bearer {token}".encode())]
-    with fl.connect(address(server, door)) as client, Follower(client, "t", headers=headers) as follower:
+    with fl.connect(address(server, endpoint)) as client, Follower(client, "t", headers=headers) as follower:
         follower.wait(lambda follower: follower.rows)
         begun.set()
         return type(follower.wait_ended(PATIENCE)).__name__
@@ -85,17 +85,19 @@ def by_page(server: bs.Server, token: str, begun: threading.Event) -> str:
         return looked_at(page, begun)
 
 
-def by_page_over_flight(door: str, server: bs.Server, token: str, begun: threading.Event) -> str:
-    with fl.connect(address(server, door)) as client, greeted_over(client, token) as page:
+def by_page_over_flight(endpoint: str, server: bs.Server, token: str, begun: threading.Event) -> str:
+    with fl.connect(address(server, endpoint)) as client, greeted_over(client, token) as page:
         return looked_at(page, begun)
 
 
 WAYS: dict[str, tuple[dict[str, Any], Follow]] = {
-    **{door: (doors(door), partial(by_flight, door)) for door in DOORS},
+    **{endpoint: (endpoints(endpoint), partial(by_flight, endpoint)) for endpoint in ENDPOINTS},
     "web": ({"deephaven_web_port": 0}, by_websocket),
     "page": ({"web_port": 0}, by_page),
     "page beside Deephaven": ({"web_port": 0, "deephaven_port": 0}, by_page),
-    **{f"page over {door}": (doors(door), partial(by_page_over_flight, door)) for door in DOORS},
+    **{
+        f"page over {endpoint}": (endpoints(endpoint), partial(by_page_over_flight, endpoint)) for endpoint in ENDPOINTS
+    },
 }
 
 

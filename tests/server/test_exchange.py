@@ -26,7 +26,7 @@ from barrage_server.server.streams import Streams
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.metadata import PublicationRequest, SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
-from tests.server.conftest import SCHEMA, address, doors
+from tests.server.conftest import SCHEMA, address, endpoints
 from tests.server.follower import DPHN, QUICK, Follower
 from tests.waiting import until
 
@@ -142,9 +142,9 @@ def test_updates_within_the_interval_travel_together(client: fl.FlightClient, qu
         assert len(follower.messages) <= 3 + intervals
 
 
-def test_a_large_snapshot_grows_in_parts(door: str) -> None:
+def test_a_large_snapshot_grows_in_parts(endpoint: str) -> None:
     limits = SubscriptionLimits(snapshot_part_cells=100)
-    with Server(subscriptions=limits, **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with Server(subscriptions=limits, **endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         server.append_table("long", pa.schema([("v", pa.int64())])).append({"v": list(range(1000))})
         with Follower(client, "long") as follower:
             follower.wait(lambda follower: len(follower.rows) == 1000)
@@ -307,18 +307,18 @@ def test_rows_in_an_exchange_are_refused(client: fl.FlightClient, quotes: KeyedT
         writer.close()
 
 
-def test_too_long_a_request_is_refused(door: str) -> None:
+def test_too_long_a_request_is_refused(endpoint: str) -> None:
     with (
-        Server(limits=Limits(request_bytes=1000), **doors(door)) as server,
-        fl.connect(address(server, door)) as client,
+        Server(limits=Limits(request_bytes=1000), **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
     ):
         assert type(refused(client, b"x" * 1001)) is LimitError
 
 
-def test_too_many_subscriptions_are_refused_until_one_leaves(door: str) -> None:
+def test_too_many_subscriptions_are_refused_until_one_leaves(endpoint: str) -> None:
     with (
-        Server(limits=Limits(subscriptions=2), **doors(door)) as server,
-        fl.connect(address(server, door)) as client,
+        Server(limits=Limits(subscriptions=2), **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
     ):
         server.append_table("quotes", SCHEMA)
         with Follower(client, "quotes") as first, Follower(client, "quotes") as second:

@@ -20,7 +20,7 @@ from barrage_server.server.streams import Stream as OpenStream
 from barrage_server.server.streams import Streams
 from barrage_server.subscription import snapshot_message
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
-from tests.server.conftest import DEEPHAVEN, GRPC, address, doors
+from tests.server.conftest import DEEPHAVEN, GRPC, address, endpoints
 from tests.server.deephaven.test_grpc_endpoint import log_in
 from tests.server.follower import QUICK
 from tests.server.test_exchange import Stream
@@ -91,7 +91,7 @@ def test_what_takes_long_does_not_run_on_the_event_loop(
     assert "barrage-deephaven" not in set().union(*threads.values())
 
 
-def test_answers_that_are_not_read_are_not_made(big: Server, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_are_not_read_are_not_made(big: Server, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few wait; further requests stay unread until those have gone, and then all are answered."""
     made: list[object] = []
     make = snapshot_message
@@ -102,7 +102,7 @@ def test_answers_that_are_not_read_are_not_made(big: Server, door: str, monkeypa
 
     monkeypatch.setattr(exchange_state, "snapshot_message", count)
     asked = 200
-    with fl.connect(address(big, door)) as client:
+    with fl.connect(address(big, endpoint)) as client:
         stream = Stream(client)
         for _ in range(asked):
             stream.send(SnapshotRequest(b"s/big"))
@@ -171,21 +171,21 @@ BOUNDS_OF_DEEPHAVEN = {
 
 
 @pytest.mark.parametrize(
-    ("door", "method"),
+    ("endpoint", "method"),
     [
         *((GRPC, method) for method in BOUNDS),
         *((DEEPHAVEN, method) for method in [*BOUNDS, *BOUNDS_OF_DEEPHAVEN]),
     ],
 )
-def test_a_request_beyond_its_bound_is_refused_undecoded(door: str, method: str) -> None:
+def test_a_request_beyond_its_bound_is_refused_undecoded(endpoint: str, method: str) -> None:
     """Decoding keeps all threads waiting. These bytes are damaged, which is told of those within the bound only."""
     nbytes, name = {**BOUNDS, **BOUNDS_OF_DEEPHAVEN}[method]
     limits = Limits(call_bytes=5_000, request_bytes=7_000, header_bytes=9_000)
-    with Server(limits=limits, **doors(door)) as server:
-        place = address(server, door).removeprefix("grpc://")
+    with Server(limits=limits, **endpoints(endpoint)) as server:
+        place = address(server, endpoint).removeprefix("grpc://")
         with grpc.insecure_channel(place) as channel:
             metadata: Any = [] if method.endswith("/Handshake") else [("authorization", "Anonymous")]
-            if door == DEEPHAVEN and metadata:
+            if endpoint == DEEPHAVEN and metadata:
                 metadata = [("authorization", log_in(channel)[1])]
 
             def refusal(size: int) -> Any:

@@ -1,4 +1,4 @@
-"""Rows in layouts and encodings that do harm: refused at all doors, in every way in, and the server goes on."""
+"""Rows in layouts and encodings that do harm: refused at all endpoints, in every way in, and the server goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barrage_server.wire.commit_messages import StageRequest
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
 from barrage_server.wire.protocol import STAGE_COMMAND
 from barrage_server.wire.tickets import scope_ticket
-from tests.server.conftest import address, doors
+from tests.server.conftest import address, endpoints
 
 LIMIT = 1 << 20
 REFUSED = (fl.FlightError, pa.ArrowException)
@@ -130,43 +130,45 @@ WAYS = {"rows": put_rows, "staging": stage_rows, "publication": publish_update}
 
 
 @pytest.fixture
-def small(door: str) -> Iterator[Server]:
+def small(endpoint: str) -> Iterator[Server]:
     limits = Limits(put_bytes=LIMIT, staging=StagingLimits(entry_bytes=LIMIT))
-    with Server(limits=limits, **doors(door)) as server:
+    with Server(limits=limits, **endpoints(endpoint)) as server:
         yield server
 
 
-def _send(server: Server, door: str, way: str, array: pa.Array) -> None:
-    with fl.connect(address(server, door)) as client:
+def _send(server: Server, endpoint: str, way: str, array: pa.Array) -> None:
+    with fl.connect(address(server, endpoint)) as client:
         WAYS[way](client, pa.record_batch([array], names=["x"]))
 
 
-def _check_good(server: Server, door: str) -> None:
+def _check_good(server: Server, endpoint: str) -> None:
     """Others go on: a table of the same name, too."""
-    _send(server, door, "rows", pa.array([1, 2]))
+    _send(server, endpoint, "rows", pa.array([1, 2]))
     assert server.table("t").to_arrow().column("x").to_pylist() == [1, 2]
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_is_small_only_as_long_as_it_is_encoded_is_refused(small: Server, door: str, way: str, name: str) -> None:
+def test_what_is_small_only_as_long_as_it_is_encoded_is_refused(
+    small: Server, endpoint: str, way: str, name: str
+) -> None:
     with pytest.raises(REFUSED, match="LimitError"):
-        _send(small, door, way, BOMBS[name]())
-    _check_good(small, door)
+        _send(small, endpoint, way, BOMBS[name]())
+    _check_good(small, endpoint)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", DAMAGED)
-def test_what_leads_astray_is_refused(small: Server, door: str, way: str, name: str) -> None:
+def test_what_leads_astray_is_refused(small: Server, endpoint: str, way: str, name: str) -> None:
     with pytest.raises(REFUSED, match="WireFormatError"):
-        _send(small, door, way, DAMAGED[name]())
-    _check_good(small, door)
+        _send(small, endpoint, way, DAMAGED[name]())
+    _check_good(small, endpoint)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", UNREADABLE)
 @pytest.mark.parametrize("unit", [0, 1], ids=["months", "days"])
-def test_types_without_arrays_are_refused(small: Server, door: str, way: str, kind: str, unit: int) -> None:
+def test_types_without_arrays_are_refused(small: Server, endpoint: str, way: str, kind: str, unit: int) -> None:
     schema = pa.schema([("x", UNREADABLE[kind](_interval(unit)))])
     # rows of a type that is laid out alike, under the other schema
     rows = pa.nulls(2, UNREADABLE[kind](pa.int32() if unit == 0 else pa.int64()))
@@ -175,18 +177,18 @@ def test_types_without_arrays_are_refused(small: Server, door: str, way: str, ki
     stream = pa.BufferReader(sink.getvalue())
     pa.ipc.read_message(stream)
     batch = pa.ipc.open_stream(schema.serialize().to_pybytes() + stream.read()).read_next_batch()
-    with fl.connect(address(small, door)) as client, pytest.raises(REFUSED, match="UnsupportedTypeError"):
+    with fl.connect(address(small, endpoint)) as client, pytest.raises(REFUSED, match="UnsupportedTypeError"):
         WAYS[way](client, batch)
-    _check_good(small, door)
+    _check_good(small, endpoint)
 
 
 @pytest.mark.parametrize("mode", ["dense", "sparse"])
-def test_a_schema_without_rows_takes_no_values(small: Server, door: str, mode: str) -> None:
+def test_a_schema_without_rows_takes_no_values(small: Server, endpoint: str, mode: str) -> None:
     """Arrow makes a null of a union's member where there are no rows."""
     wide = pa.union([pa.field("a", pa.list_(pa.int8(), 1 << 28)), pa.field("b", pa.string())], mode)
     schema = pa.schema([("x", wide), ("y", pa.list_(wide)), ("z", pa.dictionary(pa.int8(), pa.string()))])
     before = pa.total_allocated_bytes()
-    with fl.connect(address(small, door)) as client:
+    with fl.connect(address(small, endpoint)) as client:
         writer, answers = client.do_put(fl.FlightDescriptor.for_path("empty"), schema)
         writer.done_writing()
         answers.read()
@@ -196,27 +198,27 @@ def test_a_schema_without_rows_takes_no_values(small: Server, door: str, mode: s
 
 
 @pytest.mark.parametrize("mode", ["dense", "sparse"])
-def test_a_union_without_members_is_refused(small: Server, door: str, mode: str) -> None:
+def test_a_union_without_members_is_refused(small: Server, endpoint: str, mode: str) -> None:
     """pyarrow cannot make an empty array of it without ending the process."""
-    with fl.connect(address(small, door)) as client, pytest.raises(REFUSED, match="UnsupportedTypeError"):
+    with fl.connect(address(small, endpoint)) as client, pytest.raises(REFUSED, match="UnsupportedTypeError"):
         writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), pa.schema([("x", pa.union([], mode))]))
         with writer:
             writer.done_writing()
             answers.read()
-    _check_good(small, door)
+    _check_good(small, endpoint)
 
 
-def test_nulls_that_become_wide_values_are_counted_as_these(small: Server, door: str) -> None:
+def test_nulls_that_become_wide_values_are_counted_as_these(small: Server, endpoint: str) -> None:
     """A column of type null fits every column, and takes what the values of that take."""
     wide = pa.schema([("x", pa.list_(pa.float64(), 1000))])
     small.append_table("t", wide)
     with pytest.raises(REFUSED, match="LimitError"):
-        _send(small, door, "rows", pa.nulls(1000))
-    _send(small, door, "rows", pa.nulls(10))
+        _send(small, endpoint, "rows", pa.nulls(1000))
+    _send(small, endpoint, "rows", pa.nulls(10))
     assert small.table("t").size == 10
 
 
-def test_a_publication_brings_the_values_of_all_columns(small: Server, door: str) -> None:
+def test_a_publication_brings_the_values_of_all_columns(small: Server, endpoint: str) -> None:
     """Else a few bytes in one column would make wide rows in the others."""
     schema = pa.schema([("a", pa.bool_()), ("b", pa.list_(pa.float64(), 1000))])
     listed = pa.schema([pa.field(f.name, pa.list_(f), nullable=False) for f in schema])
@@ -225,7 +227,7 @@ def test_a_publication_brings_the_values_of_all_columns(small: Server, door: str
     nothing = pa.array([[]], listed.types[1])
     metadata = UpdateMetadata(is_snapshot=True, added_rows=rows, added_rows_included=rows)
     with (
-        fl.connect(address(small, door)) as client,
+        fl.connect(address(small, endpoint)) as client,
         pytest.raises(REFUSED, match="WireFormatError"),
     ):
         writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), listed)
@@ -237,11 +239,11 @@ def test_a_publication_brings_the_values_of_all_columns(small: Server, door: str
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
-def test_compressed_rows_count_as_they_are(small: Server, door: str, codec: str) -> None:
+def test_compressed_rows_count_as_they_are(small: Server, endpoint: str, codec: str) -> None:
     batch = pa.record_batch([pa.array(np.zeros(1_000_000, np.int64))], names=["x"])
     options = fl.FlightCallOptions(write_options=pa.ipc.IpcWriteOptions(compression=codec))
     with (
-        fl.connect(address(small, door)) as client,
+        fl.connect(address(small, endpoint)) as client,
         pytest.raises(REFUSED, match="LimitError"),
     ):
         writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), batch.schema, options)
@@ -249,4 +251,4 @@ def test_compressed_rows_count_as_they_are(small: Server, door: str, codec: str)
             writer.write_batch(batch)
             writer.done_writing()
             answers.read()
-    _check_good(small, door)
+    _check_good(small, endpoint)

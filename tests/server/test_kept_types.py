@@ -16,7 +16,7 @@ from barrage_server.errors import InvalidRequestError, JournalError, LimitError,
 from barrage_server.journal import columns_file
 from barrage_server.journal.files import OsDirectory
 from barrage_server.server import durability
-from tests.server.conftest import doors
+from tests.server.conftest import endpoints
 from tests.server.durable import SCHEMA, durability_of, rows, state
 from tests.waiting import until
 
@@ -199,7 +199,7 @@ def test_a_type_that_cannot_be_read_again_makes_no_durable_table(folder: Path, c
         assert [table.name for table in server.tables()] == ["other"]
 
 
-def test_a_client_makes_no_table_with_a_schema_of_many_bytes(door: str) -> None:
+def test_a_client_makes_no_table_with_a_schema_of_many_bytes(endpoint: str) -> None:
     long = "n" * 100_000
     schemas = [
         pa.schema([(long, pa.int64())]),
@@ -208,7 +208,10 @@ def test_a_client_makes_no_table_with_a_schema_of_many_bytes(door: str) -> None:
         pa.schema([pa.field("x", pa.list_(pa.field("item", pa.int8(), metadata={"m": long})))]),
         pa.schema([("x", pa.int8())], metadata={"m": long}),
     ]
-    with bs.Server(limits=bs.Limits(schema_bytes=99_999), **doors(door)) as server, bs.connect(server.uri) as client:
+    with (
+        bs.Server(limits=bs.Limits(schema_bytes=99_999), **endpoints(endpoint)) as server,
+        bs.connect(server.uri) as client,
+    ):
         for schema in schemas:
             for make in (client.create_table, server.append_table):
                 with pytest.raises(LimitError, match=r"99,999 bytes .*\(schema_bytes\)"):

@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 def test_every_table_is_listed_with_what_a_client_needs(
-    server: Server, client: fl.FlightClient, door: str, quotes: KeyedTable
+    server: Server, client: fl.FlightClient, endpoint: str, quotes: KeyedTable
 ) -> None:
     server.append_table("another one", SCHEMA)
     another, listed = client.list_flights()
@@ -23,7 +23,7 @@ def test_every_table_is_listed_with_what_a_client_needs(
     assert listed.descriptor.path == [b"scope", b"quotes"]
     assert listed.total_records == 2
     assert listed.endpoints[0].ticket.ticket == b"s/quotes"
-    assert listed.endpoints[0].locations == [fl.Location(address(server, door))]
+    assert listed.endpoints[0].locations == [fl.Location(address(server, endpoint))]
     assert listed.schema.equals(SCHEMA)
     assert listed.schema.field("sym").metadata[b"deephaven:type"] == b"java.lang.String"
 

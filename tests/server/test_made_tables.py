@@ -19,7 +19,7 @@ from barrage_server.server.catalog import Catalog
 from barrage_server.server.made_tables import MadeTables
 from barrage_server.server.principal import OPEN
 from barrage_server.wire.commit_messages import CommitPart, CommitRequest
-from tests.server.conftest import address, doors
+from tests.server.conftest import address, endpoints
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -208,12 +208,12 @@ def test_columns_of_tables_that_are_made_together_count_together(catalog: Catalo
     admit(made, Principal("ann"), named("a", "b"))
 
 
-def test_a_commit_over_several_tables_makes_no_more_than_the_limit(door: str) -> None:
+def test_a_commit_over_several_tables_makes_no_more_than_the_limit(endpoint: str) -> None:
     limits = Limits(tables_per_caller=3)
     options = fl.FlightCallOptions(headers=[(b"authorization", b"Bearer secret")])
     with (
-        Server(token="secret", limits=limits, **doors(door)) as server,
-        fl.connect(address(server, door)) as client,
+        Server(token="secret", limits=limits, **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
     ):
         for batch, size in enumerate((4, 3, 1)):
             parts = [CommitPart(f"t{batch}{place}", tokens=(), schema=SCHEMA) for place in range(size)]
@@ -240,11 +240,11 @@ def _published(client: bs.Client, name: str) -> None:
 
 @pytest.mark.parametrize("limit", ["tables_per_caller", "columns_per_caller", "total_columns"])
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_make_a_table_is_counted(way: str, limit: str, door: str) -> None:
+def test_every_way_to_make_a_table_is_counted(way: str, limit: str, endpoint: str) -> None:
     limits = Limits(**{limit: 1})  # type: ignore[arg-type]
     with (
-        Server(token="secret", limits=limits, **doors(door)) as server,
-        bs.connect(address(server, door), token="secret") as client,
+        Server(token="secret", limits=limits, **endpoints(endpoint)) as server,
+        bs.connect(address(server, endpoint), token="secret") as client,
     ):
         client.create_table("first", SCHEMA)
         with pytest.raises(LimitError, match=limit):
@@ -257,7 +257,7 @@ def test_every_way_to_make_a_table_is_counted(way: str, limit: str, door: str) -
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_table_is_there_when_its_making_ends(way: str, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_there_when_its_making_ends(way: str, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then it is counted as one that is being made, and after that as one that is there."""
     making = MadeTables.making
     found: list[tuple[str, bool]] = []
@@ -275,6 +275,6 @@ def test_a_table_is_there_when_its_making_ends(way: str, door: str, monkeypatch:
             found.extend((name, name in self._catalog.names()) for name in names)
 
     monkeypatch.setattr(MadeTables, "making", watched)
-    with Server(**doors(door)) as server, bs.connect(address(server, door)) as client:
+    with Server(**endpoints(endpoint)) as server, bs.connect(address(server, endpoint)) as client:
         WAYS[way](client, "t")
     assert found == [("t", True)]

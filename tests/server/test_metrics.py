@@ -52,11 +52,11 @@ def samples(server: bs.Server) -> Samples:
     return found
 
 
-@pytest.mark.parametrize("door", ["flight", "deephaven"])
-def test_the_figures_are_those_of_the_server(door: str) -> None:
+@pytest.mark.parametrize("endpoint", ["flight", "deephaven"])
+def test_the_figures_are_those_of_the_server(endpoint: str) -> None:
     with bs.Server(http_port=0, deephaven_port=0, limits=Limits(subscriptions=1)) as server:
         before = samples(server)
-        uri = server.uri if door == "flight" else str(server.deephaven_uri).replace("dh+plain", "grpc")
+        uri = server.uri if endpoint == "flight" else str(server.deephaven_uri).replace("dh+plain", "grpc")
         with bs.connect(uri) as client:
             client.publish("quotes", {"sym": ["A", "B"]}, key="sym")
             client.publish("log", {"n": [1, 2, 3]})
@@ -75,7 +75,7 @@ def test_the_figures_are_those_of_the_server(door: str) -> None:
         assert now["barrage_publishes_total:commit"] == 3
         assert now["barrage_published_rows_total:commit"] == 6
         assert now["barrage_cycles_total"] >= 3
-        assert now["barrage_connections:" + door] >= 1
+        assert now["barrage_connections:" + endpoint] >= 1
         assert now["barrage_connections:http"] == 0
         assert now["barrage_streams_opened_total:upload"] == 3
         assert now["barrage_stream_bytes_total:upload"] > 0

@@ -1,4 +1,4 @@
-"""Plans at every door: tables that a client has the server compute, by a stock Flight client."""
+"""Plans at every endpoint: tables that a client has the server compute, by a stock Flight client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from barrage_server.server.export_counts import ExportCounts
 from barrage_server.server.leases import Leases
 from barrage_server.wire.json_message import schema_from_base64
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
-from tests.server.conftest import address, doors
+from tests.server.conftest import address, endpoints
 from tests.server.follower import DPHN, QUICK
 from tests.server.test_actions import act, refused
 from tests.waiting import until
@@ -359,9 +359,9 @@ def test_bad_plans_are_refused_and_the_server_goes_on(client: fl.FlightClient, q
     assert content(client, "s/quotes")["sym"] == ["A", "B"]
 
 
-def test_a_long_body_is_refused(door: str) -> None:
+def test_a_long_body_is_refused(endpoint: str) -> None:
     limits = Limits(request_bytes=1_000)
-    with Server(**doors(door), limits=limits) as server, fl.connect(address(server, door)) as client:
+    with Server(**endpoints(endpoint), limits=limits) as server, fl.connect(address(server, endpoint)) as client:
         server.append_table("quotes", {"price": "float64"})
         long = plan_of({**DEAR, "conditions": [1_000 * " " + "price > 1"]})
         assert isinstance(refused(client, "barrage.operate", long), LimitError)
@@ -381,19 +381,19 @@ class TestCallers:
     """What belongs to whom, and the rights behind results."""
 
     @pytest.fixture
-    def guarded(self, door: str) -> Iterator[Server]:
+    def guarded(self, endpoint: str) -> Iterator[Server]:
         def principal(credentials: Any) -> Principal:
             name, *roles = credentials.secret.split(",")
             return Principal(name, roles)
 
-        with Server(**doors(door), token=principal, roles=ROLES) as server:
+        with Server(**endpoints(endpoint), token=principal, roles=ROLES) as server:
             for name in ("quotes", "secret"):
                 table = server.append_table(name, {"sym": "string", "price": "float64"})
                 table.append({"sym": ["A", "B"], "price": [1.0, 2.0]})
             yield server
 
     @pytest.fixture
-    def connect(self, guarded: Server, door: str) -> Iterator[Callable[[str], fl.FlightClient]]:
+    def connect(self, guarded: Server, endpoint: str) -> Iterator[Callable[[str], fl.FlightClient]]:
         made: list[fl.FlightClient] = []
 
         class WithToken(fl.ClientMiddleware):  # type: ignore[misc]  # pyarrow has no types
@@ -411,7 +411,7 @@ class TestCallers:
                 return WithToken(self.token)
 
         def make(token: str) -> fl.FlightClient:
-            made.append(fl.connect(address(guarded, door), middleware=[Tokens(token)]))
+            made.append(fl.connect(address(guarded, endpoint), middleware=[Tokens(token)]))
             return made[-1]
 
         yield make
@@ -469,15 +469,15 @@ class TestCallers:
         assert content(bob, "s/made_part")["sym"] == content(ann, "s/quotes")["sym"] == ["B"]
 
 
-def test_a_caller_holds_no_more_than_it_may(door: str) -> None:
+def test_a_caller_holds_no_more_than_it_may(endpoint: str) -> None:
     def principal(credentials: Any) -> Principal:
         return Principal("ann", ["all"])
 
     limits = Limits(exports_per_caller=2)
     roles = {"all": Role(["*"], ["list", "read"])}
     with (
-        Server(**doors(door), token=principal, roles=roles, limits=limits) as server,
-        fl.connect(address(server, door)) as client,
+        Server(**endpoints(endpoint), token=principal, roles=roles, limits=limits) as server,
+        fl.connect(address(server, endpoint)) as client,
     ):
         server.append_table("quotes", {"price": "float64"})
         both = operated(client, DEAR, BACKWARDS, outputs=[0, 1])
@@ -487,7 +487,7 @@ def test_a_caller_holds_no_more_than_it_may(door: str) -> None:
         assert operated(client, DEAR)[0]["size"] == 0
 
 
-def test_a_caller_that_has_gone_leaves_nothing(door: str) -> None:
+def test_a_caller_that_has_gone_leaves_nothing(endpoint: str) -> None:
     """Its table is being computed when it goes: what comes of that is let go."""
     started, may_end = threading.Event(), threading.Event()
 
@@ -496,11 +496,11 @@ def test_a_caller_that_has_gone_leaves_nothing(door: str) -> None:
         assert may_end.wait(60)
         return values
 
-    with Server(**doors(door)) as server:
+    with Server(**endpoints(endpoint)) as server:
         server.append_table("quotes", {"price": "float64"}).append({"price": [1.0]})
         server.functions.register("slow", slow, returns=pa.float64())
         body = plan_of({"verb": "update", "inputs": [QUOTES], "columns": ["s = slow(price)"]}, DEAR, outputs=[0, 1])
-        with fl.connect(address(server, door)) as client:
+        with fl.connect(address(server, endpoint)) as client:
             options = fl.FlightCallOptions(timeout=3)
             error_of(lambda: list(client.do_action(fl.Action("barrage.operate", body), options)))
             assert started.wait(60)

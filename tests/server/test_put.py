@@ -29,7 +29,7 @@ from barrage_server.wire.protocol import (
     PutOptions,
     TableKind,
 )
-from tests.server.conftest import SCHEMA, address, doors
+from tests.server.conftest import SCHEMA, address, endpoints
 from tests.server.follower import Follower
 from tests.server.putting import ROWS, put, refused, send
 from tests.waiting import until
@@ -194,15 +194,21 @@ def test_a_command_is_no_table(client: fl.FlightClient) -> None:
     assert type(error) is InvalidRequestError
 
 
-def test_too_large_a_put_is_refused(door: str) -> None:
-    with Server(limits=Limits(put_bytes=100), **doors(door)) as server, fl.connect(address(server, door)) as client:
+def test_too_large_a_put_is_refused(endpoint: str) -> None:
+    with (
+        Server(limits=Limits(put_bytes=100), **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
+    ):
         error = refused(lambda: put(client, "mine", *[ROWS] * 20))
         assert type(error) is LimitError
         assert server.tables() == ()
 
 
-def test_too_many_uploads_are_refused(door: str) -> None:
-    with Server(limits=Limits(uploads=1), **doors(door)) as server, fl.connect(address(server, door)) as client:
+def test_too_many_uploads_are_refused(endpoint: str) -> None:
+    with (
+        Server(limits=Limits(uploads=1), **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
+    ):
         writer, _ = client.do_put(fl.FlightDescriptor.for_path("mine"), SCHEMA)
         until(lambda: server.statistics().uploads == 1)
         error = refused(lambda: put(client, "other", ROWS))

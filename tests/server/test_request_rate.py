@@ -13,7 +13,7 @@ from barrage_server.flight.errors import from_flight
 from barrage_server.server import Limits, Principal, Server
 from barrage_server.server.principal import OPEN
 from barrage_server.server.request_rate import RequestRate
-from tests.server.conftest import address, doors
+from tests.server.conftest import address, endpoints
 
 
 class Clock:
@@ -87,12 +87,12 @@ def test_the_oldest_of_many_principals_is_forgotten() -> None:
     assert is_admitted(rate, "first")
 
 
-def test_a_caller_with_too_many_calls_is_refused_at_every_door(door: str) -> None:
+def test_a_caller_with_too_many_calls_is_refused_at_every_endpoint(endpoint: str) -> None:
     """With the status of limits, and another caller goes on."""
     limits = Limits(requests_per_second=5)
     with (
-        Server(token=lambda shown: shown.secret, limits=limits, **doors(door)) as server,
-        fl.connect(address(server, door)) as client,
+        Server(token=lambda shown: shown.secret, limits=limits, **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
     ):
 
         def call(name: str) -> None:
@@ -107,10 +107,10 @@ def test_a_caller_with_too_many_calls_is_refused_at_every_door(door: str) -> Non
         call("other")
 
 
-def test_callers_with_too_many_calls_together_are_refused_at_every_door(door: str) -> None:
+def test_callers_with_too_many_calls_together_are_refused_at_every_endpoint(endpoint: str) -> None:
     """Also those of a server that accepts every caller."""
     limits = Limits(total_requests_per_second=5)
-    with Server(limits=limits, **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with Server(limits=limits, **endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         with pytest.raises((pa.ArrowException, OSError)) as caught:
             for _ in range(10_000):
                 list(client.do_action(fl.Action("barrage.health", b""), fl.FlightCallOptions(timeout=20)))

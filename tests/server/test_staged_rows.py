@@ -17,7 +17,7 @@ from barrage_server.publish import StagingLimits
 from barrage_server.server import Limits, Server
 from barrage_server.wire.commit_messages import CommitRequest, StageEnd, StageRequest, StageResult
 from barrage_server.wire.protocol import COMMIT_ACTION
-from tests.server.conftest import SCHEMA, address, doors
+from tests.server.conftest import SCHEMA, address, endpoints
 from tests.server.putting import ROWS, Message, refused, send
 from tests.waiting import until
 
@@ -73,17 +73,17 @@ def test_what_is_not_staged_to_its_end_is_dropped(
     assert server.statistics().staging.entries == 0
 
 
-def test_more_than_may_be_staged_is_refused(door: str) -> None:
+def test_more_than_may_be_staged_is_refused(endpoint: str) -> None:
     limits = Limits(staging=StagingLimits(entry_bytes=100))
-    with Server(limits=limits, **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with Server(limits=limits, **endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         error = refused(lambda: stage(client, (None, REQUEST), *[(ROWS, None)] * 20))
         assert type(error) is LimitError
         assert server.statistics().staging.nbytes == 0
 
 
-def test_what_is_staged_expires(door: str) -> None:
+def test_what_is_staged_expires(endpoint: str) -> None:
     limits = Limits(staging=StagingLimits(expiry_seconds=0.1, lifetime_seconds=0.1))
-    with Server(limits=limits, **doors(door)) as server, fl.connect(address(server, door)) as client:
+    with Server(limits=limits, **endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
         stage(client, (None, REQUEST), (ROWS, StageEnd(2).to_json()))
         until(lambda: server.statistics().staging.expired == 1)
         assert server.statistics().staging.nbytes == 0

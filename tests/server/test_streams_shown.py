@@ -20,8 +20,8 @@ MANY = [bytes(1 << 20)] * 64
 """More than the buffers between server and client take."""
 
 
-def _client(server: bs.Server, door: str) -> tuple[fl.FlightClient, fl.FlightCallOptions]:
-    uri = server.uri if door == FLIGHT else str(server.deephaven_uri).replace("dh+plain", "grpc")
+def _client(server: bs.Server, endpoint: str) -> tuple[fl.FlightClient, fl.FlightCallOptions]:
+    uri = server.uri if endpoint == FLIGHT else str(server.deephaven_uri).replace("dh+plain", "grpc")
     client = fl.connect(uri, generic_options=[("grpc.use_local_subchannel_pool", 1)])
     return client, fl.FlightCallOptions(headers=[(b"authorization", b"Basic YW5uOmdvb2Q=")])  # ann:good
 
@@ -32,11 +32,11 @@ def _stream(server: bs.Server, kind: str) -> bs.StreamGauges | None:
 
 
 @pytest.mark.parametrize("kind", ["subscription", "upload", "download"])
-def test_a_stream_is_shown_with_its_caller_and_what_it_waits_for(door: str, kind: str) -> None:
+def test_a_stream_is_shown_with_its_caller_and_what_it_waits_for(endpoint: str, kind: str) -> None:
     keep: list[Any] = []
     with bs.Server(token="good", deephaven_port=0) as server:
         server.append_table("blobs", BLOBS).append({"blob": MANY})
-        client, options = _client(server, door)
+        client, options = _client(server, endpoint)
         if kind == "subscription":
             request = SubscriptionRequest(b"s/blobs", options=QUICK)
             keep += client.do_exchange(DPHN, options)
@@ -63,10 +63,10 @@ def test_a_stream_is_shown_with_its_caller_and_what_it_waits_for(door: str, kind
     del keep, client  # now: their ends wait for the server
 
 
-def test_streams_that_have_ended_are_not_shown(door: str) -> None:
+def test_streams_that_have_ended_are_not_shown(endpoint: str) -> None:
     with bs.Server(token="good", deephaven_port=0) as server:
         server.append_table("blobs", BLOBS).append({"blob": [b"x"]})
-        client, options = _client(server, door)
+        client, options = _client(server, endpoint)
         with client:
             assert client.do_get(fl.Ticket(b"s/blobs"), options).read_all().num_rows == 1
         until(lambda: server.statistics().streams == ())

@@ -165,9 +165,9 @@ def identity(authority: trustme.CA) -> dict[str, Any]:
 
 
 def connect(
-    server: bs.Server, door: str, authority: trustme.CA, certificate: trustme.LeafCert | None
+    server: bs.Server, endpoint: str, authority: trustme.CA, certificate: trustme.LeafCert | None
 ) -> fl.FlightClient:
-    uri = server.uri if door == FLIGHT else (server.deephaven_uri or "").replace("dh://", "grpc+tls://")
+    uri = server.uri if endpoint == FLIGHT else (server.deephaven_uri or "").replace("dh://", "grpc+tls://")
     own = {}
     if certificate is not None:
         chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
@@ -178,14 +178,14 @@ def connect(
 QUICK = fl.FlightCallOptions(timeout=20)
 
 
-@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
-def test_a_client_certificate_is_a_way_in(authority: trustme.CA, door: str) -> None:
+@pytest.mark.parametrize("endpoint", [FLIGHT, DEEPHAVEN])
+def test_a_client_certificate_is_a_way_in(authority: trustme.CA, endpoint: str) -> None:
     """By itself, with the name in it; a client without one, or with one of another authority, does not connect."""
     other = trustme.CA()
     with bs.Server(**identity(authority), tls_client_root_certs=authority.cert_pem.bytes(), deephaven_port=0) as server:
         table = server.append_table("t", SCHEMA)
         table.append({"n": [1]})
-        with connect(server, door, authority, authority.issue_cert("feed.example.com")) as client:
+        with connect(server, endpoint, authority, authority.issue_cert("feed.example.com")) as client:
             assert len(list(client.list_flights(b"", QUICK))) == 1
             assert client.do_get(fl.Ticket(b"s/t"), QUICK).read_all().num_rows == 1
             with Follower(client, "t") as follower:
@@ -195,13 +195,16 @@ def test_a_client_certificate_is_a_way_in(authority: trustme.CA, door: str) -> N
             with pytest.raises(fl.FlightUnauthenticatedError):
                 list(client.list_flights(b"", fl.FlightCallOptions(headers=[header], timeout=20)))
         for certificate in (None, other.issue_cert("feed.example.com")):
-            with connect(server, door, authority, certificate) as client, pytest.raises((pa.ArrowException, OSError)):
+            with (
+                connect(server, endpoint, authority, certificate) as client,
+                pytest.raises((pa.ArrowException, OSError)),
+            ):
                 list(client.list_flights(b"", fl.FlightCallOptions(timeout=5)))
 
 
-@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+@pytest.mark.parametrize("endpoint", [FLIGHT, DEEPHAVEN])
 def test_an_entry_gives_a_certificate_its_roles_and_takes_them(
-    authority: trustme.CA, door: str, tmp_path: Path
+    authority: trustme.CA, endpoint: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "credentials.toml"
     entry = "[[certificates]]\nidentity = 'feed.example.com'\nname = 'feed'\nroles = ['reader']\n"
@@ -216,7 +219,7 @@ def test_an_entry_gives_a_certificate_its_roles_and_takes_them(
     ) as server:
         for name in ("t", "u"):
             server.append_table(name, SCHEMA).append({"n": [1]})
-        with connect(server, door, authority, authority.issue_cert("unknown.example.com")) as client:
+        with connect(server, endpoint, authority, authority.issue_cert("unknown.example.com")) as client:
             with pytest.raises(fl.FlightUnauthenticatedError):
                 list(client.list_flights(b"", QUICK))
             for scheme in (b"client certificate", b"certificate", b"Bearer"):  # saying so is not showing it
@@ -226,7 +229,7 @@ def test_an_entry_gives_a_certificate_its_roles_and_takes_them(
             # what the headers have comes before the certificate
             header = (b"authorization", b"Bearer shared")
             assert list(client.list_flights(b"", fl.FlightCallOptions(headers=[header], timeout=20))) == []
-        with connect(server, door, authority, authority.issue_cert("feed.example.com")) as client:
+        with connect(server, endpoint, authority, authority.issue_cert("feed.example.com")) as client:
             assert [info.descriptor.path[1] for info in client.list_flights(b"", QUICK)] == [b"t"]
             follower = Follower(client, "t")
             follower.wait(lambda follower: follower.rows)

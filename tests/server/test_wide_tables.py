@@ -24,7 +24,7 @@ from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.protocol import CREATE_ACTION, CreateRequest, TableKind
 from barrage_server.wire.tickets import export_ticket
-from tests.server.conftest import DEEPHAVEN, address, doors
+from tests.server.conftest import DEEPHAVEN, address, endpoints
 from tests.server.deephaven.test_grpc_endpoint import log_in
 from tests.server.follower import QUICK
 from tests.server.test_exchange import FAILURES, Stream
@@ -57,7 +57,7 @@ JUST_RIGHT = {
 
 @pytest.fixture
 def narrow(request: pytest.FixtureRequest) -> Iterator[Server]:
-    chosen = doors(request.getfixturevalue("door") if "door" in request.fixturenames else DEEPHAVEN)
+    chosen = endpoints(request.getfixturevalue("endpoint") if "endpoint" in request.fixturenames else DEEPHAVEN)
     with Server(limits=Limits(columns=MOST), **chosen) as server:
         yield server
 
@@ -74,11 +74,11 @@ def test_as_many_columns_as_are_allowed_make_a_table(narrow: Server, kind: str) 
 
 
 @pytest.mark.parametrize("kind", TOO_WIDE)
-def test_no_call_makes_a_table_of_too_many_columns(narrow: Server, door: str, kind: str) -> None:
+def test_no_call_makes_a_table_of_too_many_columns(narrow: Server, endpoint: str, kind: str) -> None:
     schema = TOO_WIDE[kind]
     with pytest.raises(LimitError, match=r"\(columns\)"):
         narrow.append_table("t", schema)
-    with fl.connect(address(narrow, door)) as client:
+    with fl.connect(address(narrow, endpoint)) as client:
         with pytest.raises(FAILURES) as caught:
             body = CreateRequest("t", schema, TableKind.APPEND).to_json()
             list(client.do_action(fl.Action(CREATE_ACTION, body)))

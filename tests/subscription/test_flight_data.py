@@ -1,4 +1,4 @@
-"""Messages as bytes for doors that write their own gRPC: once for all who want the same."""
+"""Messages as bytes for endpoints that write their own gRPC: once for all who want the same."""
 
 from __future__ import annotations
 

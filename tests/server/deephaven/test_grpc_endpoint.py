@@ -219,7 +219,7 @@ def test_without_the_ports_there_is_no_address() -> None:
         assert server.deephaven_web_uri is None
 
 
-def test_the_door_asks_for_a_token_where_the_server_has_one() -> None:
+def test_the_endpoint_asks_for_a_token_where_the_server_has_one() -> None:
     with Server(deephaven_port=0, token="secret") as server, connect(server) as channel:
         for header in ("Anonymous", "Bearer nope", "Basic bWU6bm9wZQ==", "Basic ???", "X secret2"):
             with pytest.raises(grpc.RpcError) as caught:
@@ -230,7 +230,7 @@ def test_the_door_asks_for_a_token_where_the_server_has_one() -> None:
             log_in(channel, header)
 
 
-def test_our_own_client_follows_through_this_door_as_well() -> None:
+def test_our_own_client_follows_through_this_endpoint_as_well() -> None:
     schema = pa.schema([("sym", pa.string()), ("price", pa.float64())])
     with Server(deephaven_port=0) as server:
         quotes = server.keyed_table("quotes", schema, key=["sym"])

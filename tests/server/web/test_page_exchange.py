@@ -1,4 +1,4 @@
-"""Pages over Flight, at every door: the same as over a websocket, whatever clients send or do not take."""
+"""Pages over Flight, at every endpoint: the same as over a websocket, whatever clients send or do not take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from barrage_server.plan.operation import Sort, SortColumn
 from barrage_server.plan.plan import NamedTable, Plan, Step
 from barrage_server.wire.plan_messages import OperateResult
 from barrage_server.wire.tickets import export_ticket, scope_ticket
-from tests.server.conftest import DEEPHAVEN, DOORS, FLIGHT, GRPC, address, doors
+from tests.server.conftest import DEEPHAVEN, ENDPOINTS, FLIGHT, GRPC, address, endpoints
 from tests.server.web.flight_page import FlightSocket, PageEndedError, greeted_over, page_over
 from tests.server.web.page_client import View, greeted
 from tests.waiting import until
@@ -50,21 +50,21 @@ def base64_of(ticket: bytes) -> str:
     return base64.b64encode(ticket).decode()
 
 
-@pytest.fixture(params=DOORS)
-def door(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=ENDPOINTS)
+def endpoint(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def server(door: str) -> Iterator[bs.Server]:
-    with bs.Server(**doors(door)) as made:
+def server(endpoint: str) -> Iterator[bs.Server]:
+    with bs.Server(**endpoints(endpoint)) as made:
         made.append_table("t", SCHEMA).append(rows_of(range(100)))
         yield made
 
 
 @pytest.fixture
-def client(server: bs.Server, door: str) -> Iterator[fl.FlightClient]:
-    with fl.connect(address(server, door)) as made:
+def client(server: bs.Server, endpoint: str) -> Iterator[fl.FlightClient]:
+    with fl.connect(address(server, endpoint)) as made:
         yield made
 
 
@@ -220,7 +220,7 @@ class TestEnds:
             assert "refused" not in [message["type"] for message in page.said]  # which pages take for final
         until(lambda: not page_threads())
 
-    @pytest.mark.parametrize("door", [FLIGHT, GRPC], indirect=True)
+    @pytest.mark.parametrize("endpoint", [FLIGHT, GRPC], indirect=True)
     def test_a_server_stops_although_a_client_takes_nothing(self, server: bs.Server, client: fl.FlightClient) -> None:
         table = server.append_table("wide", {"text": "string"})
         table.append({"text": ["x" * 400] * 9_000})
@@ -235,10 +235,10 @@ class TestEnds:
         assert not closing.is_alive()
         deaf.close()
 
-    def test_a_stream_that_asks_for_nothing_ends(self, door: str) -> None:
+    def test_a_stream_that_asks_for_nothing_ends(self, endpoint: str) -> None:
         with (
-            bs.Server(**doors(door), limits=bs.Limits(idle_stream_seconds=0.3)) as server,
-            fl.connect(address(server, door)) as client,
+            bs.Server(**endpoints(endpoint), limits=bs.Limits(idle_stream_seconds=0.3)) as server,
+            fl.connect(address(server, endpoint)) as client,
             page_over(client) as page,
         ):
             page.socket.send(b"")  # opens the exchange
@@ -258,10 +258,10 @@ class TestEnds:
 
 
 class TestLimits:
-    def test_too_many_pages_are_refused_until_one_leaves(self, door: str) -> None:
+    def test_too_many_pages_are_refused_until_one_leaves(self, endpoint: str) -> None:
         with (
-            bs.Server(**doors(door), limits=bs.Limits(pages=2)) as server,
-            fl.connect(address(server, door)) as client,
+            bs.Server(**endpoints(endpoint), limits=bs.Limits(pages=2)) as server,
+            fl.connect(address(server, endpoint)) as client,
             greeted_over(client),
         ):
             with greeted_over(client), pytest.raises(PageEndedError, match="pages"), page_over(client) as page:
@@ -270,10 +270,10 @@ class TestLimits:
             with greeted_over(client):
                 pass
 
-    def test_streams_and_cells_are_bounded_as_of_every_page(self, door: str) -> None:
+    def test_streams_and_cells_are_bounded_as_of_every_page(self, endpoint: str) -> None:
         with (
-            bs.Server(**doors(door), limits=bs.Limits(page_streams=1, page_cells=20)) as server,
-            fl.connect(address(server, door)) as client,
+            bs.Server(**endpoints(endpoint), limits=bs.Limits(page_streams=1, page_cells=20)) as server,
+            fl.connect(address(server, endpoint)) as client,
             greeted_over(client) as page,
         ):
             server.append_table("t", SCHEMA)
@@ -282,21 +282,21 @@ class TestLimits:
             page.settle(further := page.open(3, "t", count=1), lambda it: it.ended)
             assert [view.ended and view.ended["error"] for view in (wide, further)] == ["LimitError", "LimitError"]
 
-    @pytest.mark.parametrize("door", [FLIGHT, GRPC], indirect=True)
+    @pytest.mark.parametrize("endpoint", [FLIGHT, GRPC], indirect=True)
     @pytest.mark.parametrize(
         "message",
         [{"type": "open", "table": "t", "first": 0, "count": 9_000}, {"type": "health", "on": True}],
         ids=["of streams", "of the page"],
     )
     def test_a_client_that_takes_nothing_is_read_no_further_and_cut_off(
-        self, door: str, message: dict[str, Any]
+        self, endpoint: str, message: dict[str, Any]
     ) -> None:
         """Both when a stream writes to it, and when the page itself does."""
         limits = bs.Limits(slow_client_seconds=2.0)
         with (
-            bs.Server(**doors(door), limits=limits) as server,
-            fl.connect(address(server, door)) as client,
-            fl.connect(address(server, door)) as one_more,
+            bs.Server(**endpoints(endpoint), limits=limits) as server,
+            fl.connect(address(server, endpoint)) as client,
+            fl.connect(address(server, endpoint)) as one_more,
         ):
             server.append_table("t", SCHEMA).append({"k": [1] * 9_000, "text": ["x" * 400] * 9_000, "x": [0.5] * 9_000})
             deaf = FlightSocket(client)
@@ -396,11 +396,11 @@ class TestNonsense:
 
 
 class TestWhoMay:
-    def test_the_credentials_are_those_of_the_call(self, door: str) -> None:
+    def test_the_credentials_are_those_of_the_call(self, endpoint: str) -> None:
         roles = {"desk": bs.Role(["t"], ["list", "read"], where="k >= 98", columns=["k"])}
         with (
-            bs.Server(**doors(door), token="right", roles=roles, default_roles=["desk"]) as server,
-            fl.connect(address(server, door)) as client,
+            bs.Server(**endpoints(endpoint), token="right", roles=roles, default_roles=["desk"]) as server,
+            fl.connect(address(server, endpoint)) as client,
         ):
             server.append_table("t", SCHEMA).append(rows_of(range(100)))
             server.append_table("secret", SCHEMA)
@@ -417,10 +417,10 @@ class TestWhoMay:
                     assert ended is not None
                     assert ended["error"] == "UnknownTableError"
 
-    def test_a_page_whose_token_is_revoked_is_cut_off(self, door: str) -> None:
+    def test_a_page_whose_token_is_revoked_is_cut_off(self, endpoint: str) -> None:
         with (
-            bs.Server(**doors(door), token="old") as server,
-            fl.connect(address(server, door)) as client,
+            bs.Server(**endpoints(endpoint), token="old") as server,
+            fl.connect(address(server, endpoint)) as client,
             greeted_over(client, "old") as page,
         ):
             server.reload(token="new")
@@ -440,7 +440,7 @@ def test_pages_of_all_kinds_come_to_one_server_and_end_with_it() -> None:
     with bs.Server(deephaven_port=0, web_port=0) as server, ExitStack() as stack:
         table = server.append_table("t", SCHEMA)
         table.append(rows_of(range(3)))
-        clients = [stack.enter_context(fl.connect(address(server, door))) for door in (FLIGHT, DEEPHAVEN)]
+        clients = [stack.enter_context(fl.connect(address(server, endpoint))) for endpoint in (FLIGHT, DEEPHAVEN)]
         pages = [stack.enter_context(greeted(server))]
         pages += [stack.enter_context(greeted_over(client)) for client in clients]
         views = [page.open(1, "t", interval=1) for page in pages]
@@ -476,7 +476,7 @@ def waiting_tasks() -> int:
     return sum(type(found) is asyncio.Task and not found.done() for found in gc.get_objects())
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN], indirect=True)
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN], indirect=True)
 def test_a_stream_that_is_closed_waits_for_no_export(server: bs.Server) -> None:
     """Nothing is left of streams on a table that an unfinished upload is to make."""
     assert server.deephaven_uri is not None
@@ -499,7 +499,7 @@ def test_a_stream_that_is_closed_waits_for_no_export(server: bs.Server) -> None:
         upload.close()
 
 
-@pytest.mark.parametrize("door", [DEEPHAVEN], indirect=True)
+@pytest.mark.parametrize("endpoint", [DEEPHAVEN], indirect=True)
 def test_an_export_of_the_session_is_a_ticket(server: bs.Server) -> None:
     """A Deephaven session computes a table, and the page of the same session opens it by its number."""
     assert server.deephaven_uri is not None
