@@ -42,7 +42,7 @@ class DirectRows:
     @property
     def nbytes(self) -> int:
         """Bytes of the array."""
-        return (self.end - self.first) * self._places.array.itemsize
+        return (self.end - self.first) * self._places.dtype.itemsize
 
     @property
     def is_sparse(self) -> bool:

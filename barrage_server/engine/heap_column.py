@@ -94,7 +94,8 @@ class HeapColumn(Column):
     @property
     def nbytes(self) -> int:
         """Bytes of the cells and of the heap, garbage included."""
-        return self.indexes.nbytes + self.heap.nbytes + (self._interner.nbytes if self._interner else 0)
+        interner = self._interner  # another thread may give it up
+        return self.indexes.nbytes + self.heap.nbytes + (0 if interner is None else interner.nbytes)
 
     def write(self, rows: Rows, values: pa.Array, undo: Undo | None) -> None:
         """Append ``values`` to the heap and set the indexes; see :meth:`Column.write`."""

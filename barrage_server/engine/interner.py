@@ -54,7 +54,8 @@ class Interner:
     @property
     def nbytes(self) -> int:
         """Bytes of the index by value, without the values, which are in the heap."""
-        return 0 if self._index is None else self._index.nbytes
+        index = self._index  # another thread may replace it
+        return 0 if index is None else index.nbytes
 
     def append(self, values: pa.Array) -> IndexArray:
         """Store ``values``; returns their indexes (modulo 2**32) in the heap.

@@ -67,7 +67,8 @@ class KeyIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of the index."""
-        return self._slots.nbytes + (self.direct.nbytes if self.direct else 0)
+        direct = self.direct  # another thread may give it up
+        return self._slots.nbytes + (0 if direct is None else direct.nbytes)
 
     def lookup(self, keys: KeyValues) -> Int64Array:
         """The row key of each key, int64; -1 for unknown keys."""

@@ -37,14 +37,16 @@ class GrowingArray:
         dtype: their type.
 
     Attributes:
-        array: the elements. To be used as long as the size stays.
+        array: the elements. To be used as long as the size stays; not there while it changes.
+        dtype: the type of an element.
+        nbytes: bytes of the elements. May be read by any thread at any time.
     """
 
-    __slots__ = ("_memory", "array")
+    __slots__ = ("_memory", "array", "dtype", "nbytes")
 
     def __init__(self, count: int, dtype: npt.DTypeLike) -> None:
-        dtype = np.dtype(dtype)
-        nbytes = count * dtype.itemsize
+        self.dtype = dtype = np.dtype(dtype)
+        self.nbytes = nbytes = count * dtype.itemsize
         self._memory: mmap.mmap | None = None
         if nbytes < _LARGE:
             self.array: npt.NDArray[Any] = np.zeros(count, dtype)
@@ -67,7 +69,8 @@ class GrowingArray:
 
         The previous array becomes invalid.
         """
-        dtype, before = self.array.dtype, len(self.array)
+        dtype, before = self.dtype, len(self.array)
+        self.nbytes = count * dtype.itemsize
         if self._memory is not None and count * dtype.itemsize >= _LARGE:
             del self.array
             try:

@@ -178,7 +178,8 @@ class ReplicaTable(StoredTable):
     @property
     def nbytes(self) -> int:
         """Bytes of the columns, and of the map from rows to cells."""
-        return super().nbytes + self._cells.nbytes + (0 if self._arrays is None else self._arrays.nbytes)
+        arrays = self._arrays  # another thread may give them up
+        return super().nbytes + self._cells.nbytes + (0 if arrays is None else arrays.nbytes)
 
     def _normalised_parts(self, update: ReplicaUpdate) -> Iterator[ReplicaUpdate]:
         """The update with one full array per column.
@@ -234,29 +235,26 @@ class ReplicaTable(StoredTable):
 def _halves(update: ReplicaUpdate) -> tuple[ReplicaUpdate, ReplicaUpdate]:
     """Two updates that make ``update`` when applied in order.
 
-    Each has half of the values.
+    The first one has half of the added rows, or all of a single one and half of the modified ones: added rows may be
+    modified, too.
     """
-    added, middle = update.added, update.added.size // 2
+    added = update.added
+    if added.size > 1:
+        middle = added.size // 2
+        columns = [(values.slice(0, middle), values.slice(min(middle, len(values)))) for values in update.columns]
+        return (
+            ReplicaUpdate(added.slice(0, middle), update.removed, update.shifted, [first for first, _ in columns]),
+            ReplicaUpdate(
+                added.slice(middle, added.size), columns=[second for _, second in columns], modified=update.modified
+            ),
+        )
     first: dict[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = {}
     second: dict[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = {}
     for number, (rows, values) in update.modified.items():
         half = rows.size // 2
         first[number] = rows.slice(0, half), values.slice(0, half)
         second[number] = rows.slice(half, rows.size), values.slice(half)
-    return (
-        ReplicaUpdate(
-            added.slice(0, middle),
-            update.removed,
-            update.shifted,
-            [values.slice(0, middle) for values in update.columns],
-            first,
-        ),
-        ReplicaUpdate(
-            added.slice(middle, added.size),
-            columns=[values.slice(min(middle, len(values))) for values in update.columns],
-            modified=second,
-        ),
-    )
+    return replace(update, modified=first), ReplicaUpdate(RowSet.empty(), modified=second)
 
 
 def _rows_after(rows: RowSet, update: ReplicaUpdate, name: str) -> RowSet:

@@ -74,7 +74,8 @@ class ReplicaCells:
     @property
     def nbytes(self) -> int:
         """Bytes of the mapping."""
-        return 0 if self.slots is None else self.slots.nbytes
+        slots = self.slots  # another thread may give them up
+        return 0 if slots is None else slots.nbytes
 
     # The parts of an update, in this order.
 

@@ -203,7 +203,8 @@ class Restrict(Operator):
     @property
     def nbytes(self) -> int:
         """Bytes of the map between row keys, for rows that keep theirs."""
-        return 0 if self._placed is None else self._placed.nbytes
+        placed = self._placed  # another thread may replace it
+        return 0 if placed is None else placed.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
         """Select from all rows."""

@@ -78,8 +78,11 @@ class Slots:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table."""
-        return self.words.nbytes + self.rows.nbytes
+        """Bytes of the table.
+
+        May be read by any thread, also while the table changes its size.
+        """
+        return self._words.nbytes + self._rows.nbytes
 
     @property
     def is_moving(self) -> bool:

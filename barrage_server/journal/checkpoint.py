@@ -196,21 +196,21 @@ def _write_all(
     return done
 
 
-def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
+def load_checkpoint(state: Directory, directory: str, *, repair: bool = True) -> Checkpoint | None:
     """Read the newest checkpoint; ``None`` if there is none.
-
-    Removes the remains of earlier attempts.
 
     Args:
         state: the folder of checkpoints.
         directory: the identity of the data directory.
+        repair: whether to remove the remains of earlier attempts.
 
     Raises:
         JournalError: it is damaged, or belongs to another data directory.
     """
-    for name in state.names():
-        if name.startswith(_PARTIAL):
-            state.remove(name)
+    if repair:
+        for name in state.names():
+            if name.startswith(_PARTIAL):
+                state.remove(name)
     names = _names(state)
     if not names:
         return None

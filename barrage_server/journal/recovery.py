@@ -141,7 +141,7 @@ def recover(
         root: the data directory.
         identity: its identity.
         graph: the graph of the tables.
-        repair: whether to cut a torn end off the journal.
+        repair: whether to cut a torn end off the journal, and to remove the remains of checkpoints.
         watch: called with each table as it was in the checkpoint, or when it was made, before cycles change it.
         ahead: returns the same parts of a checkpoint, and may read the next one ahead.
 
@@ -184,7 +184,7 @@ class _Recovery:
         """Load the checkpoint, and repeat the cycles of the journal."""
         found = self._found
         state = self._root.folder("state")
-        found.checkpoint = load_checkpoint(state, self._identity)
+        found.checkpoint = load_checkpoint(state, self._identity, repair=repair)
         if found.checkpoint is not None:
             self._load(state.folder(found.checkpoint.name), found.checkpoint)
         folder, torn = self._root.folder("journal"), list[str]()
@@ -226,7 +226,8 @@ class _Recovery:
                 self._commit(one)
         except MALFORMED as error:
             raise JournalError(
-                f"A committed batch of checkpoint {checkpoint.number} cannot be read: {type(error).__name__}: {error}"
+                f"A committed batch of checkpoint {checkpoint.number} cannot be read: {type(error).__name__}: {error}. "
+                f"Restore the data directory from a backup."
             ) from error
         for saved in checkpoint.tables:
             try:

@@ -51,7 +51,7 @@ class GroupArray:
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers."""
-        return int(self.array.nbytes)
+        return self._array.nbytes
 
     def reserve(self, count: int) -> None:
         """Make room for at least ``count`` groups."""

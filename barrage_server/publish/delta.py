@@ -43,6 +43,9 @@ class TableStore(Protocol):
     def find(self, name: str) -> Table | None:
         """The table ``name``, if there is one."""
 
+    def keeps(self, table: Table) -> bool:
+        """Whether ``table`` is in the data directory."""
+
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
         """Create a table, which :meth:`find` does not return yet."""
 
@@ -223,7 +226,7 @@ def _table_for(store: TableStore, part: Part, there: Table | None, limit: int | 
     if type(there) is not AppendTable or target.mode is not PublishMode.REPLACE or target.kind is not None:
         return there, None
     # An append table promises its subscribers that no row is removed: another table takes its place.
-    spec = TableSpec(TableKind.REPLACED)
+    spec = TableSpec(TableKind.REPLACED, durable=store.keeps(there))
     table = store.make(there.name, there.schema, spec)
     return table, store.exchange(there, table, spec)
 

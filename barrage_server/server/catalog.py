@@ -431,6 +431,10 @@ class Catalog:
     def _has_other_name(self, table: Table, name: str) -> bool:
         return name != table.name and self._tables.get(table.name) is table
 
+    def keeps(self, table: Table) -> bool:
+        """Whether ``table`` is in the data directory."""
+        return self._keeps(table)
+
     def _is_kept(self, table: Table, spec: TableSpec) -> bool:
         return spec.durable is not False and self._is_durable(table)
 

@@ -438,7 +438,7 @@ class Durability(CycleLog):
         return self._journal.number > self._synced
 
     def _checkpoint_on(self) -> None:
-        not_before = 0.0
+        not_before, has_failed = 0.0, False
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._is_awaited, _TURN_SECONDS)
@@ -449,19 +449,20 @@ class Durability(CycleLog):
                 reason = "its file 'lock' was moved or removed, so that another server may use it"
                 self._fail(OSError(errno.ENOENT, reason))
                 return
-            # Publishers may wait for one that is not due: the last one was of larger tables.
-            is_wanted = self.is_due or (is_awaited and not self._has_room())
-            if not is_wanted or time.monotonic() < not_before:
+            if time.monotonic() < not_before:
                 continue
             try:
-                self.save()
+                # Publishers may wait for one that is not due: the last one was of larger tables.
+                if self.is_due or has_failed or (is_awaited and not self._has_room()):
+                    self.save()
+                    has_failed = False
             except InterruptedError:
                 return  # the server is closing: the journal has everything
             except Exception as error:  # the thread must go on to watch the file 'lock'
                 is_known = isinstance(error, OSError | JournalError)
                 text = str(error) if is_known else f"{type(error).__name__}: {error}"
                 logger.error(_NO_CHECKPOINT, text, exc_info=None if is_known else error)
-                not_before = time.monotonic() + _RETRY_SECONDS
+                not_before, has_failed = time.monotonic() + _RETRY_SECONDS, True
                 with self._changed:
                     self._expects_checkpoint = False
                     self._changed.notify_all()

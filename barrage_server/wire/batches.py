@@ -296,7 +296,10 @@ class MessageWriter:
 
         for read, cuts, is_add in ((message.read_adds, adds, True), (read_mods, mods, False)):
             for start, stop in cuts:
-                for arrays, count in _read(read, start, stop):
+                parts = _read(read, start, stop)
+                if self._row_bytes is not None:  # the number of batches was told already
+                    parts = _joined(parts)
+                for arrays, count in parts:
                     for piece, length in self._pieces(self._prepare(arrays), count, room):
                         yield piece, length, is_add
                 room = self._max_bytes
@@ -362,6 +365,16 @@ def _read(read: RowsReader, start: int, stop: int) -> Iterator[tuple[Sequence[pa
         yield from _read(read, middle, stop)
     else:
         yield arrays, stop - start
+
+
+def _joined(parts: Iterator[tuple[Sequence[pa.Array], int]]) -> Iterator[tuple[Sequence[pa.Array], int]]:
+    """Yield the parts as one: values of fixed width fit into one array."""
+    found = list(parts)
+    if len(found) == 1:
+        yield found[0]
+    else:
+        columns = zip(*(arrays for arrays, _ in found), strict=True)
+        yield [pa.concat_arrays(column) for column in columns], sum(count for _, count in found)
 
 
 def _padded(arrays: Sequence[pa.Array], length: int) -> list[pa.Array]:

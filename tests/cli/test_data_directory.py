@@ -80,6 +80,24 @@ def test_check_reads_a_copy_that_cannot_be_written(
     assert err == "barrage-server: The data directory must be writable for its repair: Read-only file system: 'lock'.\n"
 
 
+def test_check_leaves_the_remains_of_a_checkpoint_alone(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a copy made during a checkpoint has them; the next start removes them."""
+    remains = folder / "state" / "partial-00000000000000000009"
+    remains.mkdir()
+    (remains / "1-x.parquet").write_bytes(b"begun")
+    with monkeypatch.context() as patched:
+        make_read_only(patched)
+        code, out, _ = command("check", folder)
+        assert code == 0
+        assert out.startswith("quotes: keyed, 5 rows")
+    assert command("check", folder)[0] == 0
+    assert (remains / "1-x.parquet").read_bytes() == b"begun"
+    with bs.Server(data_dir=folder):
+        assert not remains.exists()
+
+
 def test_check_of_a_read_only_directory_in_use_is_refused(
     command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

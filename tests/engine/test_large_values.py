@@ -91,3 +91,18 @@ def test_one_value_that_no_array_holds_is_refused_and_nothing_is_applied(monkeyp
     with pytest.raises(LimitError, match="too large"):
         table.apply(ReplicaUpdate(RowSet.flat(2), columns=[pa.array([1, 2]), pa.chunked_array([LARGE, LARGE])]))
     assert not table.version.row_set
+
+
+def test_rows_that_an_update_adds_and_modifies_are_there_when_they_are_modified() -> None:
+    """In whatever parts the update is applied."""
+    table = ReplicaTable(UpdateGraph(), "t", SCHEMA)
+    keys = pa.array([0, 1, 2, 3])
+    modified = RowSet.from_keys([2, 3])
+    table.apply(
+        ReplicaUpdate(
+            RowSet.flat(4),
+            columns=[keys, pa.chunked_array([LARGE] * 4)],
+            modified={0: (modified, pa.array([20, 30])), 1: (modified, pa.chunked_array([LARGE, LARGE]))},
+        )
+    )
+    assert table.version.to_table([0])["k"].to_pylist() == [0, 1, 20, 30]

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barrage_server.engine import KeyedTable, UpdateGraph
+from barrage_server.engine.memory import GrowingArray
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.slots import SLOTS, HashArray, Slots
 
@@ -234,3 +236,18 @@ def test_an_empty_table() -> None:
     table.clear(nothing)
     assert table.count == 0
     assert len(table.search(np.array([7], np.uint64)).positions) == 0
+
+
+def test_the_bytes_of_a_table_can_be_read_while_its_index_changes_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics and the journal read them on other threads; the arrays are not there for that moment."""
+    table, seen, resize = KeyedTable(UpdateGraph(), "t", {"k": "string"}, ["k"]), list[int](), GrowingArray.resize
+
+    def measured(array: GrowingArray, count: int) -> None:
+        seen.append(table.nbytes)
+        resize(array, count)
+        seen.append(table.nbytes)
+
+    monkeypatch.setattr(GrowingArray, "resize", measured)
+    for first in range(0, 20_000, 1_000):
+        table.upsert({"k": [str(number) for number in range(first, first + 1_000)]})
+    assert len(set(seen)) > 5

@@ -55,6 +55,10 @@ class Interleaved:
         self.step()
         return self.catalog.find(name)
 
+    def keeps(self, table: Table) -> bool:
+        self.step()
+        return self.catalog.keeps(table)
+
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
         self.step()
         return self._watched(self.catalog.make(name, schema, spec))

@@ -136,7 +136,7 @@ def guarded(
     if wire.authority is not None:
         issued = wire.authority.issue_cert("localhost", "127.0.0.1")
         chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
-        options["tls"] = chain, issued.private_key_pem.bytes()
+        options |= {"tls_certificate": chain, "tls_key": issued.private_key_pem.bytes()}
         if wire.known is not None:
             options["tls_client_root_certs"] = wire.authority.cert_pem.bytes()
     # every refusal here is one of a caller without credentials, and all come from one address

@@ -14,6 +14,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.journal.checkpoint import save_checkpoint
 from barrage_server.server import durability
+from barrage_server.server.durable_tables import DurableTables
 from tests.server.durable import durability_of
 from tests.waiting import until
 
@@ -117,10 +118,21 @@ def held_checkpoints(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Even
         return save(*given)
 
     monkeypatch.setattr(durability, "_LEAST_JOURNAL_BYTES", 50_000)
+    monkeypatch.setattr(durability, "_MEASURED_BYTES", 0)
     monkeypatch.setattr(durability, "_ROOM_SECONDS", 3600.0)
     monkeypatch.setattr(durability, "save_checkpoint", saved)
     yield gate
     gate.set()
+
+
+def waiting_drop(server: bs.Server) -> threading.Thread:
+    """A thread that drops a large table. It waits for a checkpoint, and so does every publisher after it."""
+    server.append_table("memory", {"k": "int64"}, durable=False)
+    server.append_table("large", {"b": "binary"}).append({"b": [bytes(150_000)]})
+    thread = threading.Thread(target=server.drop, args=("large",), daemon=True)
+    thread.start()
+    until(lambda: "large" not in [table.name for table in server.tables()])
+    return thread
 
 
 @pytest.mark.parametrize("front", ["pyarrow", "grpc"])
@@ -133,19 +145,19 @@ def test_publishers_that_wait_for_a_checkpoint_keep_no_reader_waiting(
 
     with bs.Server(port=0, data_dir=folder, front=front) as server, bs.connect(server.uri) as client:
         table = server.keyed_table("t", {"k": "int64", "b": "binary"}, key="k")
-        threads = [threading.Thread(target=table.upsert, args=({"k": [0], "b": [bytes(200_000)]},), daemon=True)]
-        threads += [threading.Thread(target=publish, args=(number,), daemon=True) for number in range(1, 41)]
-        threads[0].start()
-        until(lambda: durability_of(server).nbytes > 100_000)
+        threads = [waiting_drop(server)]
+        threads += [threading.Thread(target=publish, args=(number,), daemon=True) for number in range(40)]
         for thread in threads[1:]:
             thread.start()
-        until(lambda: table.size > 32)  # as many as there are threads for calls that may wait
+        until(lambda: table.size == 40)
+        assert all(thread.is_alive() for thread in threads)
         assert "t" in [found.name for found in client.tables()]
-        assert client.snapshot("t").num_rows > 32
+        assert client.snapshot("t").num_rows == 40
+        assert client.append("memory", {"k": [1]}) == 1
         held_checkpoints.set()
         for thread in threads:
             thread.join(60)
-        assert table.size == 41
+            assert not thread.is_alive()
 
 
 def test_a_server_that_closes_lets_waiting_publishers_go(
@@ -153,11 +165,46 @@ def test_a_server_that_closes_lets_waiting_publishers_go(
 ) -> None:
     with bs.Server(port=0, data_dir=folder) as server, bs.connect(server.uri, timeout=60) as client:
         server.keyed_table("t", {"k": "int64", "b": "binary"}, key="k")
-        thread = threading.Thread(target=client.publish, args=("t", {"k": [0], "b": [bytes(200_000)]}), daemon=True)
-        thread.start()
-        until(lambda: durability_of(server).nbytes > 100_000)
+        threads = [waiting_drop(server)]
+        threads.append(threading.Thread(target=client.publish, args=("t", {"k": [0], "b": [b"few"]}), daemon=True))
+        threads[1].start()
+        until(lambda: server.table("t").size == 1)
+        assert all(thread.is_alive() for thread in threads)
         closing = threading.Timer(1.0, held_checkpoints.set)  # the thread that writes the checkpoint ends last
         closing.start()
         server.close()
-        thread.join(60)
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
     assert "does not end" not in caplog.text
+
+
+def test_a_measurement_that_fails_does_not_end_the_thread_that_writes_checkpoints(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures, measure = [RuntimeError("odd")], DurableTables.nbytes
+
+    def failing(tables: DurableTables) -> int:
+        if threading.current_thread().name == "barrage-journal" and failures:
+            raise failures.pop()
+        return int(measure.__get__(tables))
+
+    monkeypatch.setattr(durability, "_LEAST_JOURNAL_BYTES", 50_000)
+    monkeypatch.setattr(durability, "_MEASURED_BYTES", 0)
+    monkeypatch.setattr(durability, "_ROOM_SECONDS", 0.1)
+    monkeypatch.setattr(durability, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(durability, "_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(DurableTables, "nbytes", property(failing))
+    with bs.Server(data_dir=folder) as server:
+        large = server.append_table("large", {"b": "binary"})
+        large.append({"b": [os.urandom(1_000_000)]})
+        durability_of(server).save()
+        server.drop("large")
+        table = server.keyed_table("t", {"k": "int64", "b": "binary"}, key="k")
+        for _ in range(4):
+            table.upsert({"k": [0], "b": [bytes(40_000)]})
+        until(lambda: not failures)
+        assert "odd" in caplog.text
+        for _ in range(8):
+            table.upsert({"k": [0], "b": [bytes(40_000)]})
+        until(lambda: durability_of(server).nbytes < 50_000)

@@ -199,6 +199,15 @@ def test_a_type_that_cannot_be_read_again_makes_no_durable_table(folder: Path, c
         assert [table.name for table in server.tables()] == ["other"]
 
 
+def test_a_table_in_memory_that_could_not_be_durable_is_overwritten(folder: Path) -> None:
+    with bs.Server(port=0, data_dir=folder) as server, bs.connect(server.uri) as client:
+        server.append_table("t", pa.schema([pa.field("x", pa.int64(), metadata=UUID)]), durable=False)
+        client.replace("t", pa.table({"x": [1, 2]}))
+        assert server.table("t").to_arrow()["x"].to_pylist() == [1, 2]
+    with bs.Server(data_dir=folder) as server:
+        assert not server.tables()
+
+
 def test_a_client_makes_no_table_with_a_schema_of_many_bytes(endpoint: str) -> None:
     long = "n" * 100_000
     schemas = [

@@ -297,3 +297,29 @@ def test_rows_that_are_too_large_for_one_array_are_read_in_halves() -> None:
     most = 0
     with pytest.raises(LimitError):
         received(message, schema_of([column]), LISTED)
+
+
+def test_numbers_computed_from_rows_too_large_for_one_array_come_in_as_many_batches_as_are_told() -> None:
+    """Their number is told before they are read, as they all have the same width."""
+    column, most = pa.array(range(11)), 3
+
+    def limited(start: int, stop: int) -> pa.Array:
+        if stop - start > most:
+            raise LimitError("too large")
+        return column.slice(start, stop - start)
+
+    rows = RowSet.flat(len(column))
+    message = OutgoingMessage(
+        UpdateMetadata(added_rows=rows, modified_rows=(rows,)),
+        len(column),
+        lambda start, stop: [limited(start, stop)],
+        (len(column),),
+        lambda _, start, stop: limited(start, stop),
+    )
+    for options in (LISTED, SubscriptionOptions()):
+        sent = list(record_batches(message, schema_of([column]), options))
+        metadata = decode_message(sent[0][1] or b"")
+        assert isinstance(metadata, UpdateMetadata)
+        assert len(sent) == 2
+        found = received(message, schema_of([column]), options)
+        assert found.add_columns[0].to_pylist() == found.mod_columns[0].to_pylist() == column.to_pylist()

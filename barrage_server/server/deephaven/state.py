@@ -50,6 +50,8 @@ Result = TypeVar("Result")
 
 _WORKERS: Final = 32
 """Threads for calls that would block the event loop."""
+_WRITERS: Final = 256
+"""Threads for calls that may wait for a cycle, or for seconds until there is room in the journal."""
 _LIGHT_COLUMNS: Final = 256
 """Most columns of a table whose schema the event loop may encode."""
 _PLAN_THREADS: Final = 8
@@ -101,7 +103,7 @@ class EndpointState:
         self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
         self.stopping: Final = asyncio.Event()
         self.workers: Final = Workers(_WORKERS, "barrage-deephaven-worker")
-        self.writers: Final = Workers(_WORKERS, "barrage-deephaven-writer")
+        self.writers: Final = Workers(_WRITERS, "barrage-deephaven-writer")
         self.heavy: Final = Workers(_HEAVY_THREADS, "barrage-requests")
         self.plans: Final = Workers(_PLAN_THREADS, "barrage-plans")
 
