@@ -34,7 +34,8 @@ def table_info(info: flight.FlightInfo) -> TableInfo | None:
 
 
 def _described(name: str, info: flight.FlightInfo) -> TableInfo:
-    schema = info.schema
+    with translated():  # pyarrow refuses an extension type that does not fit
+        schema = info.schema
     check_schema(schema)
     return TableInfo(
         name=name,
