@@ -31,7 +31,7 @@ import pyarrow.types as pat
 from barrage_server.engine.sorting import order_of_small
 from barrage_server.engine.values import take
 from barrage_server.errors import LimitError
-from barrage_server.wire.array_bound import MOST_ITEMS
+from barrage_server.wire.array_bound import MOST_ITEMS, read_in_parts
 from barrage_server.wire.empty import empty_array
 
 __all__ = ["INDEX", "INDEX_MASK", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "READ_ROWS", "Heap", "HeapView", "IndexArray"]
@@ -105,17 +105,8 @@ class HeapView:
 
     def pieces(self, indexes: IndexArray) -> Iterator[pa.Array]:
         """The values at ``indexes`` in order, in as many arrays as their size requires."""
-        try:
-            values = self.take(indexes)
-        except LimitError:
-            half = len(indexes) // 2
-            if half == 0:
-                raise
-            yield from self.pieces(indexes[:half])
-            yield from self.pieces(indexes[half:])
-        else:
-            if len(values):
-                yield values
+        parts = read_in_parts(lambda start, stop: self.take(indexes[start:stop]), 0, len(indexes))
+        return (values for _, _, values in parts if len(values))
 
     def slice(self, first: int, count: int) -> pa.Array:
         """``count`` values from the absolute index ``first`` on; a view within a chunk.

@@ -18,7 +18,7 @@ from barrage_server.engine.key_values import KeyValues, is_integer_like
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.slots import HashArray, Slots
 from barrage_server.engine.types import check_key_type
-from barrage_server.errors import LimitError
+from barrage_server.wire.array_bound import read_in_parts
 
 __all__ = ["KeyIndex"]
 
@@ -236,18 +236,15 @@ class KeyIndex:
         parts = [self._hasher(keys) for _, keys in self._stored(rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _stored(self, rows: Int64Array, size: int = _BLOCK) -> Iterator[tuple[Int64Array, KeyValues]]:
+    def _stored(self, rows: Int64Array) -> Iterator[tuple[Int64Array, KeyValues]]:
         """Yield the keys stored under ``rows`` in parts: row keys and key values."""
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            try:
-                keys = KeyValues(self._read_keys(part))
-            except LimitError:  # too large for one array
-                if len(part) < 2:
-                    raise
-                yield from self._stored(part, -(-len(part) // 2))
-            else:
-                yield part, keys
+
+        def read(start: int, stop: int) -> KeyValues:
+            return KeyValues(self._read_keys(rows[start:stop]))
+
+        for block in range(0, len(rows), _BLOCK):
+            for start, stop, keys in read_in_parts(read, block, min(block + _BLOCK, len(rows))):
+                yield rows[start:stop], keys
 
 
 def _is_increasing(numbers: Int64Array, valid: npt.NDArray[np.bool_] | None) -> bool:

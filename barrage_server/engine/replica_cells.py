@@ -18,8 +18,8 @@ from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.row_slots import NO_SLOT, RowSlots
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.values import take
-from barrage_server.errors import LimitError
 from barrage_server.rowset import RowSet, RowSetShiftData
+from barrage_server.wire.array_bound import read_in_parts
 
 __all__ = ["ReplicaCells"]
 
@@ -299,17 +299,10 @@ class ReplicaCells:
 
 
 def _copy_cells(before: Column, keys: Int64Array, column: Column, plan: ReadPlan) -> None:
-    """Copy cells, in halves if they are too large for one array."""
-    try:
-        values = before.read_current(keys)
-    except LimitError:
-        half = len(keys) // 2
-        if half == 0:
-            raise
-        _copy_cells(before, keys[:half], column, ReadPlan.from_keys(plan.keys[:half]))
-        _copy_cells(before, keys[half:], column, ReadPlan.from_keys(plan.keys[half:]))
-    else:
-        column.write(plan, values, None)
+    """Copy cells, in parts if they are too large for one array."""
+    for start, stop, values in read_in_parts(lambda start, stop: before.read_current(keys[start:stop]), 0, len(keys)):
+        part = plan if stop - start == len(keys) else ReadPlan.from_keys(plan.keys[start:stop])
+        column.write(part, values, None)
 
 
 def _blocks_of(rows: RowSet, known: RowSet) -> RowSet:

@@ -14,10 +14,11 @@ from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.update import UpdateNode
 from barrage_server.engine.view import ColumnView
-from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.errors import InvalidRequestError
 from barrage_server.formula.inputs import SharedValues
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
+from barrage_server.wire.array_bound import read_in_parts
 from barrage_server.wire.empty import batch_of
 
 __all__ = ["FEW_ROWS", "SharedRowValues", "TableVersion", "shared_values"]
@@ -112,16 +113,12 @@ class TableVersion:
         Returns:
             Pairs of some of the rows, and their values.
         """
-        try:
-            arrays = self.read(rows, columns)
-        except LimitError:
-            half = rows.size // 2
-            if half == 0:
-                raise
-            yield from self.read_parts(rows.slice(0, half), columns)
-            yield from self.read_parts(rows.slice(half, rows.size), columns)
-        else:
-            yield rows, arrays
+        instance(rows, RowSet, "rows")
+        whole = rows.size
+        for start, stop, arrays in read_in_parts(
+            lambda start, stop: self.read(rows if stop - start == whole else rows.slice(start, stop), columns), 0, whole
+        ):
+            yield rows if stop - start == whole else rows.slice(start, stop), arrays
 
     def _unknown(self, columns: object) -> InvalidRequestError:
         return InvalidRequestError(f"Columns are numbers from 0 to {len(self._views) - 1}, not {shown(columns)}.")

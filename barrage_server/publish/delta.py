@@ -70,8 +70,7 @@ class TableStore(Protocol):
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> CycleNote:
         """A note that serves ``after`` in place of ``before``.
 
-        ``before`` takes no more rows from then on; commits to ``before`` count for ``after``, which is durable if
-        ``before`` is.
+        ``before`` takes no more rows from then on; commits to ``before`` count for ``after``.
         """
 
 
@@ -225,7 +224,8 @@ def _table_for(store: TableStore, part: Part, there: Table | None, limit: int | 
     _check_nulls(there, part.batches, limit)
     if type(there) is not AppendTable or target.mode is not PublishMode.REPLACE or target.kind is not None:
         return there, None
-    # An append table promises its subscribers that no row is removed: another table takes its place.
+    # An append table promises its subscribers that no row is removed: another table takes its place, and is durable if
+    # it is.
     spec = TableSpec(TableKind.REPLACED, durable=store.keeps(there))
     table = store.make(there.name, there.schema, spec)
     return table, store.exchange(there, table, spec)

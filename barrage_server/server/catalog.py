@@ -361,7 +361,7 @@ class Catalog:
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> TableExchanged:
         """The note that serves a new table in place of ``before``, within :meth:`making`.
 
-        Publishers continue with the new table; subscribers subscribe again. It is durable if ``before`` is.
+        Publishers continue with the new table; subscribers subscribe again.
         """
         name = before.name
 
@@ -381,7 +381,7 @@ class Catalog:
             self._tell_watchers()
 
         facts = call_facts()
-        return TableExchanged(after, happen, before, spec, told=told, is_durable=self._keeps(before))
+        return TableExchanged(after, happen, before, spec, told=told, is_durable=self._is_kept(after, spec))
 
     def replace(self, before: Table, table: Table) -> None:
         """Serve ``table`` in place of ``before``. Subscribers of ``before`` get an error.

@@ -21,7 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
-from barrage_server.errors import LimitError, MessageTooLargeError
+from barrage_server.errors import MessageTooLargeError
+from barrage_server.wire.array_bound import read_in_parts
 from barrage_server.wire.arrow_message import encode_batch_header
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.layout import take_apart
@@ -296,11 +297,11 @@ class MessageWriter:
 
         for read, cuts, is_add in ((message.read_adds, adds, True), (read_mods, mods, False)):
             for start, stop in cuts:
-                parts = _read(read, start, stop)
+                parts = read_in_parts(read, start, stop)
                 if self._row_bytes is not None:  # the number of batches was told already
                     parts = _joined(parts)
-                for arrays, count in parts:
-                    for piece, length in self._pieces(self._prepare(arrays), count, room):
+                for first, end, arrays in parts:
+                    for piece, length in self._pieces(self._prepare(arrays), end - first, room):
                         yield piece, length, is_add
                 room = self._max_bytes
 
@@ -350,31 +351,14 @@ class MessageWriter:
         ]
 
 
-def _read(read: RowsReader, start: int, stop: int) -> Iterator[tuple[Sequence[pa.Array], int]]:
-    """Yield the values of rows and their number.
-
-    Rows whose values are too large for one array come in halves.
-    """
-    try:
-        arrays = read(start, stop)
-    except LimitError:
-        middle = (start + stop) // 2
-        if middle == start:
-            raise
-        yield from _read(read, start, middle)
-        yield from _read(read, middle, stop)
-    else:
-        yield arrays, stop - start
-
-
-def _joined(parts: Iterator[tuple[Sequence[pa.Array], int]]) -> Iterator[tuple[Sequence[pa.Array], int]]:
+def _joined(parts: Iterator[tuple[int, int, Sequence[pa.Array]]]) -> Iterator[tuple[int, int, Sequence[pa.Array]]]:
     """Yield the parts as one: values of fixed width fit into one array."""
     found = list(parts)
     if len(found) == 1:
         yield found[0]
     else:
-        columns = zip(*(arrays for arrays, _ in found), strict=True)
-        yield [pa.concat_arrays(column) for column in columns], sum(count for _, count in found)
+        columns = zip(*(arrays for _, _, arrays in found), strict=True)
+        yield found[0][0], found[-1][1], [pa.concat_arrays(column) for column in columns]
 
 
 def _padded(arrays: Sequence[pa.Array], length: int) -> list[pa.Array]:

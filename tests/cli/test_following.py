@@ -139,7 +139,9 @@ def test_the_certificates_for_all_are_trusted_of_those_without_some(server: bs.S
         follow(server, FollowSettings(uri="grpc+tls://h:1/t"), None, str(tmp_path / "none.pem"))
 
 
-def test_headers_and_times_of_the_settings_are_those_of_follow(server: bs.Server, tmp_path: Path) -> None:
+def test_headers_and_times_of_the_settings_are_those_of_follow(
+    server: bs.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tmp_path / "barrage.toml"
     config.write_text(
         "[[follow]]\nuri = 'grpc://h:1/t'\ntimeout = 2.5\nmax_delay = 0.5\n"
@@ -148,7 +150,7 @@ def test_headers_and_times_of_the_settings_are_those_of_follow(server: bs.Server
     settings = load_settings(config, {"follow_token": "for all"})
     assert "inner" not in repr(settings)
     given: dict[str, object] = {}
-    server.follow = lambda uri, **options: given.update(options)  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(server, "follow", lambda _uri, **options: given.update(options))
     follow(server, settings.follow[0], settings.follow_token)
     assert (given["timeout"], given["max_delay"], given["token"]) == (2.5, 0.5, None)
     assert given["headers"] == {"x-tenant": "a", "Authorization": "Bearer inner"}

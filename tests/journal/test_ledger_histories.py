@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -287,9 +288,9 @@ def test_a_commit_to_several_tables_has_one_holder_whatever_is_forgotten_meanwhi
     site.commit(Identity("p", "b"), appended("t"), 0, 2.0, takeover=True)
     entry = site.ledger.entry
 
-    def forgetful(*given: object) -> object:
+    def forgetful(*given: Any) -> object:
         try:
-            return entry(*given)  # type: ignore[arg-type]
+            return entry(*given)
         finally:
             site.ledger.expire(500.0)
 

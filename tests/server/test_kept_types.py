@@ -251,8 +251,9 @@ def test_a_data_directory_with_nested_columns_in_parquet_is_read(folder: Path, m
     for number in range(2):
         with bs.Server(data_dir=folder) as server:
             assert durability_of(server).recovered.cycles == 0
-            assert server.table("t").to_arrow() == some(*range(1, 3 + number))
-            server.table("t").append(some(3 + number))  # type: ignore[attr-defined]
+            table = server.append_table("t", schema)
+            assert table.to_arrow() == some(*range(1, 3 + number))
+            table.append(some(3 + number))
             durability_of(server).save()
             before = state(server)
     assert len(list((folder / "state").glob("*/*.parquet"))) == 3
