@@ -7,7 +7,6 @@ absence and null mean the default, and None is omitted. An Arrow schema is base6
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Mapping
@@ -150,7 +149,7 @@ def schema_from_base64(text: str, what: str) -> pa.Schema:
     """
     try:
         return read_schema(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError, WireFormatError) as error:
+    except (ValueError, WireFormatError) as error:
         raise WireFormatError(f"{what}: not an Arrow schema; send base64 of the encapsulated IPC message") from error
 
 

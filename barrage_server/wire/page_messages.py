@@ -7,7 +7,6 @@ messages, also of the server.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import struct
 from collections.abc import Sequence
@@ -230,7 +229,7 @@ class Open(_Window):
         """Decode the ticket; WireFormatError when it is not base64."""
         try:
             return base64.b64decode(self.ticket or "", validate=True)
-        except (binascii.Error, ValueError):
+        except ValueError:
             raise WireFormatError("ticket must be base64.") from None
 
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from barrage_server.wire.soundness import check_sound
-from tests.fuzz.decoders import HARMLESS, TARGETS, change, check, corpus_of, seeds
+from tests.fuzz.decoder_seeds import seeds
+from tests.fuzz.decoders import change, check, corpus_of
+from tests.fuzz.targets import HARMLESS, TARGETS
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -22,7 +24,9 @@ def test_changed_bytes_give_a_value_or_an_error_of_ours(name: str) -> None:
         check(name, change(chance.choice(valid), chance))
 
 
-@pytest.mark.parametrize("name", ["row_set", "shift_data", "upload", "journal", "plan", "page"])
+@pytest.mark.parametrize(
+    "name", [*("row_set", "shift_data", "upload", "journal", "plan", "page"), "formula", "batch", "frames"]
+)
 def test_seeds_are_valid(name: str) -> None:
     """Otherwise what is changed is refused at once, and shows nothing."""
     for data in seeds(name):

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import grpc
 import pyarrow as pa
 import pytest
-from barrage_proto import flight_pb2
+from barrage_proto import deephaven_pb2, flight_pb2
 
 import barrage_server as bs
 from tests.server.deephaven.web_client import PATIENCE, Answer, WebClient
@@ -109,3 +109,18 @@ def test_a_hidden_table_is_like_one_that_does_not_exist(method: str) -> None:
         assert answers[0][0] not in (0, None)
         assert answers[0][2] == []
         assert server.table("secret").size == 1
+
+
+@pytest.mark.parametrize("scheme", ["Basic", "Bearer", "io.deephaven.authentication.psk.PskAuthenticationHandler", "é"])
+@pytest.mark.parametrize("method", ["ListFlights", "Handshake"])
+def test_credentials_in_other_letters_are_refused_and_the_log_has_no_fault(
+    method: str, scheme: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrapped = deephaven_pb2.WrappedAuthenticationRequest(type=scheme, payload=b"\xff\xe9")
+    asked = flight_pb2.HandshakeRequest(payload=wrapped.SerializeToString())
+    with bs.Server(token="é", deephaven_web_port=0) as server:
+        answers = [call(server, method, asked, authorization=f"{scheme} \xff\xe9")]
+        if method == "Handshake":
+            answers.append(call(server, method, asked))
+    assert [answer.status for answer in answers] == [grpc.StatusCode.UNAUTHENTICATED.value[0]] * len(answers)
+    assert not [record for record in caplog.records if record.exc_info]
