@@ -49,7 +49,8 @@ class Limits:
         tables: tables of the server beyond which clients make no further one. Tables of the embedding program count,
             and are never refused.
         tables_per_caller: existing tables that one caller has made since the server's start.
-        columns_per_caller: columns of these tables, counting the fields within their types.
+        columns_per_caller: columns of these tables, counting the fields within their types, and each KiB of a schema as
+            one at least.
         total_columns: columns of the existing tables that all callers have made.
         staging: limits of staged batches.
         ledger_seconds: seconds after its last commit for which the last batch of a publisher is remembered; at most an

@@ -16,12 +16,13 @@ from barrage_server.publish.delta import CheckNew
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.limits import Limits
 from barrage_server.server.principal import Principal
-from barrage_server.server.table_schema import count_fields
+from barrage_server.server.table_schema import count_columns
 
 __all__ = ["MadeTables"]
 
 _MOST_CALLERS: Final = 1_000
 """Number of callers beyond which callers without tables are forgotten."""
+_COUNTED: Final = "counting the fields within their types, and each KiB of a schema as one at least"
 _FEW_ADMISSIONS: Final = 64
 """Least number of admissions between two searches for dropped tables."""
 
@@ -34,7 +35,7 @@ class MadeTables:
 
     Args:
         catalog: the tables.
-        limits: the limits of the server. Columns are counted with the fields within their types.
+        limits: the limits of the server. Columns are counted by :func:`count_columns`.
 
     """
 
@@ -74,7 +75,7 @@ class MadeTables:
                 f"This server has {count(self._catalog.count, 'tables')}, and clients make no more than "
                 f"{limits.tables:,} (tables). Drop some, or use one that is there."
             )
-        wanted = {name: count_fields(schema, limits.columns) for name, schema in tables.items()}
+        wanted = {name: count_columns(schema, limits.columns) for name, schema in tables.items()}
         owner = principal.owner
         with self._lock:
             if self._refusal(principal, wanted) is not None:
@@ -115,12 +116,12 @@ class MadeTables:
         if owner and self._columns.get(owner, 0) + columns > limits.columns_per_caller:
             return (
                 f"'{principal.name}' may have {count(limits.columns_per_caller, 'columns')} in tables that it has made "
-                f"(columns_per_caller), counting the fields within their types. Drop some, or make narrower ones."
+                f"(columns_per_caller), {_COUNTED}. Drop some, or make narrower ones."
             )
         if sum(self._columns.values()) + columns > limits.total_columns:
             return (
                 f"The tables that clients have made may have {count(limits.total_columns, 'columns')} (total_columns), "
-                f"counting the fields within their types, and would have more. Drop some, or make narrower ones."
+                f"{_COUNTED}, and would have more. Drop some, or make narrower ones."
             )
         return None
 

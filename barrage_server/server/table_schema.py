@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 from barrage_server.engine.types import plain_type
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 from barrage_server.wire.schema import DEEPHAVEN_PREFIX, TYPE_KEY
 
-__all__ = ["count_fields", "has_at_most", "message_bytes", "own_schema"]
+__all__ = ["count_columns", "count_fields", "has_at_most", "message_bytes", "own_schema"]
 
+_COLUMN_BYTES: Final = 1024
 _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
 
 
@@ -42,6 +45,15 @@ def count_fields(schema: pa.Schema, most: int) -> int:
             if left >= 0:
                 types += [data_type.field(number).type for number in range(data_type.num_fields)]
     return min(most - left, most + 1)
+
+
+def count_columns(schema: pa.Schema, most: int) -> int:
+    """The number of columns that a schema counts for where tables are bounded.
+
+    These are its fields at all depths, at most ``most + 1``; or one for each KiB of its message, if that is more: names
+    and metadata may be long.
+    """
+    return max(count_fields(schema, most), (message_bytes(schema) or 0) // _COLUMN_BYTES)
 
 
 def message_bytes(schema: pa.Schema) -> int | None:

@@ -201,6 +201,17 @@ def test_columns_count_for_the_caller_that_made_the_table_last(catalog: Catalog)
         admit(made, Principal("bob"), named("c"))
 
 
+def test_a_schema_of_long_names_counts_by_its_bytes(catalog: Catalog) -> None:
+    """Otherwise a few wide names in each of many tables would fill memory."""
+    made = limited(catalog, columns_per_caller=20)
+    long = pa.schema([pa.field("n" * 5_000, pa.int64(), metadata={"of": "it" * 2_000})])
+    make(catalog, made, Principal("ann"), "a", long)
+    make(catalog, made, Principal("ann"), "b", long)
+    with pytest.raises(LimitError, match="each KiB of a schema as one"):
+        admit(made, Principal("ann"), {"c": long})
+    admit(made, Principal("ann"), named("c"))
+
+
 def test_columns_of_tables_that_are_made_together_count_together(catalog: Catalog) -> None:
     made = limited(catalog, columns_per_caller=2)
     with pytest.raises(LimitError, match="columns_per_caller"):
