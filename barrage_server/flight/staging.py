@@ -127,21 +127,25 @@ class CommitCalls(ABC):
         wanted = tuple(tokens)
         return self._abort(AbortRequest(wanted)) if wanted else 0
 
-    def abort_batch(self, publisher: str, table: str, batch: int) -> int:
+    def abort_batch(self, publisher: str, table: str, batch: int, epoch: str | None = None) -> int:
         """Drop the rows that ``publisher`` staged as ``batch`` of ``table``.
+
+        With ``epoch``, only those of this epoch.
 
         Returns:
             The number of their tokens.
         """
-        return self._abort(AbortRequest(publisher=publisher, table=table, batch=batch))
+        return self._abort(AbortRequest(publisher=publisher, table=table, batch=batch, epoch=epoch))
 
-    def keep_batch(self, publisher: str, table: str, batch: int) -> float:
+    def keep_batch(self, publisher: str, table: str, batch: int, epoch: str | None = None) -> float:
         """Keep the rows that ``publisher`` staged as ``batch`` of ``table``.
+
+        With ``epoch``, only those of this epoch.
 
         Returns:
             The seconds until they expire.
         """
-        request = KeepRequest(publisher=publisher, table=table, batch=batch)
+        request = KeepRequest(publisher=publisher, table=table, batch=batch, epoch=epoch)
         answer = self.act(KEEP_ACTION, request.to_json(), "keep staged rows")
         return KeepResult.from_json(answer).expiry_ms / 1000
 

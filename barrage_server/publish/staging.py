@@ -191,9 +191,12 @@ class StagingArea:
         with self._lock:
             return sum(self._remove(token) for token in self._known(tokens, principal))
 
-    def drop_batch(self, publisher: str, table: str, batch: int, principal: str = "") -> int:
-        """Drop a user's entries for ``batch`` of ``table``; returns their number."""
-        return self.drop_those(publisher, table, principal, lambda request: request.batch == batch)
+    def drop_batch(self, publisher: str, table: str, batch: int, principal: str = "", epoch: str | None = None) -> int:
+        """Drop a user's entries for ``batch`` of ``table``; returns their number.
+
+        With ``epoch``, only those of this epoch.
+        """
+        return self.drop_those(publisher, table, principal, _is_batch(batch, epoch))
 
     def drop_those(self, publisher: str, table: str, principal: str, is_over: Callable[[StageRequest], bool]) -> int:
         """Drop a user's entries for ``table`` for which ``is_over(request)`` is true.
@@ -212,11 +215,15 @@ class StagingArea:
         with self._lock:
             return self._touch(self._known(tokens, principal), now)
 
-    def keep_batch(self, publisher: str, table: str, batch: int, now: float, principal: str = "") -> int:
-        """Call :meth:`keep` for a user's entries for ``batch`` of ``table``."""
+    def keep_batch(
+        self, publisher: str, table: str, batch: int, now: float, principal: str = "", epoch: str | None = None
+    ) -> int:
+        """Call :meth:`keep` for a user's entries for ``batch`` of ``table``.
+
+        With ``epoch``, only those of this epoch.
+        """
         with self._lock:
-            found = self._staged_as(publisher, table, principal, lambda request: request.batch == batch)
-            return self._touch(found, now)
+            return self._touch(self._staged_as(publisher, table, principal, _is_batch(batch, epoch)), now)
 
     def find(
         self,
@@ -324,3 +331,7 @@ class StagingArea:
         self._bytes_of.remove(entry.principal, entry.nbytes)
         self._entries_of.remove(entry.principal)
         return True
+
+
+def _is_batch(batch: int, epoch: str | None) -> Callable[[StageRequest], bool]:
+    return lambda request: request.batch == batch and epoch in (None, request.epoch)

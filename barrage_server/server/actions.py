@@ -73,7 +73,7 @@ def _abort(server_state: ServerState, principal: Principal, body: bytes) -> byte
     staging, user = server_state.staging, principal.owner
     dropped = staging.drop(request.tokens, user)
     if request.batch is not None:
-        dropped += staging.drop_batch(request.publisher or "", request.table or "", request.batch, user)
+        dropped += staging.drop_batch(request.publisher or "", request.table or "", request.batch, user, request.epoch)
     return AbortResult(dropped).to_json()
 
 
@@ -83,7 +83,8 @@ def _keep(server_state: ServerState, principal: Principal, body: bytes) -> bytes
     staging, now, user = server_state.staging, server_state.clock(), principal.owner
     kept = staging.keep(request.tokens, now, user)
     if request.batch is not None:
-        kept += staging.keep_batch(request.publisher or "", request.table or "", request.batch, now, user)
+        publisher, table = request.publisher or "", request.table or ""
+        kept += staging.keep_batch(publisher, table, request.batch, now, user, request.epoch)
     return KeepResult(kept, int(1000 * staging.limits.expiry_seconds)).to_json()
 
 

@@ -164,7 +164,7 @@ class MicroBatch:
         except (PySparkException, Py4JError) as error:
             # Tasks that did not fail have staged their rows under unknown tokens.
             with contextlib.suppress(BarrageError):
-                self.without_waiting.abort_batch(self.publisher, part.table, self.number)
+                self.without_waiting.abort_batch(self.publisher, part.table, self.number, self.epoch)
             raise _typed(error) or missing_module(error) or error from error
         return StagedPart([each.token for each in partitions], sum(each.nbytes for each in partitions), Ship.EXECUTORS)
 
@@ -187,7 +187,8 @@ class MicroBatch:
 
     def _keep(self) -> float:
         """Keep staged rows from expiring; returns the seconds for which they are safe."""
-        return min(self.without_waiting.keep_batch(self.publisher, part.table, self.number) for part in self.parts)
+        keep = self.without_waiting.keep_batch
+        return min(keep(self.publisher, part.table, self.number, self.epoch) for part in self.parts)
 
     def _by_data_source(self, part: Part, lasts: Lasts) -> StagedPart:
         """Stage and commit by the data source, which every Spark has."""

@@ -253,15 +253,21 @@ class CommitResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class _StagedRequest(JsonMessage):
-    """A request about staged rows, by tokens or by publisher, table and batch."""
+    """A request about staged rows, by tokens or by publisher, table and batch.
+
+    With ``epoch``, only what was staged in this epoch: a publisher that another one has fenced off does not touch what
+    its successor stages under the same number.
+    """
 
     tokens: tuple[str, ...] = field(default=(), repr=False)
     publisher: str | None = None
     table: str | None = None
     batch: int | None = None
+    epoch: str | None = None
 
     def check(self) -> None:
-        """Raise WireFormatError when a batch comes without its publisher or its table."""
+        """Raise WireFormatError for a batch without publisher or table, or a long name."""
+        _check_identity(self.message_name, self.publisher or "", self.epoch)
         for name in ("publisher", "table"):
             if self.batch is not None and getattr(self, name) is None:
                 raise WireFormatError(f"{self.message_name}: {name} is missing; it must be a string that is not empty.")

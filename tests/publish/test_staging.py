@@ -85,6 +85,19 @@ def test_dropping_counts_what_was_known() -> None:
     assert area.statistics().nbytes == 0
 
 
+def test_a_batch_of_one_epoch_is_dropped_or_kept_and_that_of_its_successor_is_not_touched() -> None:
+    area = StagingArea(StagingLimits(expiry_seconds=5.0, lifetime_seconds=5.0))
+    requests = [StageRequest("query", "trades", 3, "attempt", epoch) for epoch in ("old", "new", None)]
+    old, new, none = (sealed(area, request) for request in requests)
+    assert area.keep_batch("query", "trades", 3, 4.0, epoch="new") == 1
+    assert area.drop_batch("query", "trades", 3, epoch="old") == 1
+    assert area.drop([old]) == 0
+    assert area.expire(6.0) == 1  # the one without an epoch
+    assert area.drop([none]) == 0
+    assert area.find([new], "query", "trades", 3, epoch="new")
+    assert area.drop_batch("query", "trades", 3) == 1
+
+
 def test_a_batch_can_be_dropped_without_its_tokens() -> None:
     area = StagingArea()
     mine, other = sealed(area), sealed(area, StageRequest("query", "trades", 4, "attempt"))

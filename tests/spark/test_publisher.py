@@ -116,5 +116,9 @@ def test_a_batch_is_aborted_without_knowing_its_tokens(server: bs.Server) -> Non
     for attempt in ("a", "b"):
         publisher.stage(StageRequest("p", "t", 3, attempt), rows.schema, [rows])
     publisher.stage(StageRequest("p", "t", 4, "c"), rows.schema, [rows])
+    publisher.stage(StageRequest("p", "t", 3, "d", "next"), rows.schema, [rows])
+    assert publisher.keep_batch("p", "t", 3, "next") > 0
+    assert publisher.abort_batch("p", "t", 3, "gone") == 0
+    assert publisher.abort_batch("p", "t", 3, "next") == 1
     assert publisher.abort_batch("p", "t", 3) == 2
     assert server.statistics().staging.entries == 1

@@ -258,9 +258,9 @@ def test_what_a_failed_job_has_staged_is_dropped_by_batch(
     dropped = []
     abort_batch = Publisher.abort_batch
 
-    def noted(self: Publisher, publisher: str, table: str, batch: int) -> int:
+    def noted(self: Publisher, publisher: str, table: str, batch: int, epoch: str | None) -> int:
         dropped.append((publisher, table, batch))
-        return abort_batch(self, publisher, table, batch)
+        return abort_batch(self, publisher, table, batch, epoch)
 
     monkeypatch.setattr(Publisher, "abort_batch", noted)
     rows = spark.range(0, 10, 1, 2).selectExpr("if(id = 9, raise_error('no nine'), id) as id")
