@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import random
+import re
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from tests.fuzz.targets import TARGETS
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / ".fuzz"
 """Where corpora stay, one folder for each target, and inputs that a run has failed with."""
+_PROCESS_SECONDS = 300
 
 
 def corpus_of(folder: Path, name: str) -> Path:
@@ -74,21 +76,38 @@ def main() -> int:
         for name in arguments.targets:
             check(name, arguments.file.read_bytes())
         return 0
+    if importlib.util.find_spec("atheris") is None:
+        print("atheris is not installed: make fuzz-decoders installs it", file=sys.stderr)
+        return 2
     folder = arguments.corpus.resolve()
     for name in arguments.targets or TARGETS:
         began = time.monotonic()
-        command = [sys.executable, "-m", "tests.fuzz.decoders_atheris", name, str(folder), str(arguments.seconds)]
-        if importlib.util.find_spec("atheris") is None:
-            print("atheris is not installed: make fuzz-decoders installs it", file=sys.stderr)
-            return 2
-        done = subprocess.run([*command, str(arguments.seed)], capture_output=True, text=True, check=False, cwd=ROOT)
-        last = [line for line in done.stderr.splitlines() if line.startswith(("Done", "#"))][-1:]
+        count, failure = fuzz(name, folder, arguments.seconds, arguments.seed)
         kept = sum(1 for _ in (folder / name).iterdir()) if (folder / name).is_dir() else 0
-        print(f"{name}: {time.monotonic() - began:.0f} s, {' '.join(last)}, corpus of {kept:,}", flush=True)
-        if done.returncode:
-            print(f"{name}: FAILED with {done.returncode}, see {folder}\n{done.stderr[-4000:]}", file=sys.stderr)
+        print(f"{name}: {time.monotonic() - began:.0f} s, {count:,} inputs, corpus of {kept:,}", flush=True)
+        if failure is not None:
+            print(f"{name}: FAILED, see {folder}\n{failure}", file=sys.stderr)
             return 1
     return 0
+
+
+def fuzz(name: str, folder: Path, seconds: int, seed: int) -> tuple[int, str | None]:
+    """Fuzz one target in processes that follow each other: atheris keeps the result of every comparison of arrays.
+
+    Returns:
+        The number of inputs, and the end of what a process wrote that failed.
+
+    """
+    count = 0
+    for begin in range(0, seconds, _PROCESS_SECONDS):
+        length = min(seconds - begin, _PROCESS_SECONDS)
+        arguments = [name, str(folder), str(length), str(seed + begin)]
+        command = [sys.executable, "-m", "tests.fuzz.decoders_atheris", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        count += sum(int(runs) for runs in re.findall(r"^Done (\d+) runs", done.stderr, re.MULTILINE))
+        if done.returncode:
+            return count, done.stderr[-4000:]
+    return count, None
 
 
 if __name__ == "__main__":
