@@ -37,6 +37,7 @@ def calls(world: World) -> dict[str, Case]:
                 "tls_client_root_certs": "pem",
                 "http_host": "text",
                 "web_hosts": "some names",
+                "release_publishers": "some names",
                 "deephaven_web_origins": "some names",
                 "front": "choice",
                 "data_dir": "path",

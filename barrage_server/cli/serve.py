@@ -177,6 +177,7 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
             console=settings.console,
             data_dir=settings.data_dir,
             fsync=settings.fsync,
+            release_publishers=settings.release_publishers,
             http_port=settings.http_port,
             http_host=settings.http_host,
             web_port=page,

@@ -213,6 +213,8 @@ class ServeSettings(BaseSettings):
         tls_client_root_certs: certificates to trust for clients, which must present one. PEM, or a file's path.
         data_dir: the folder that keeps the tables; in memory only when absent.
         fsync: when changes are on disk: ``always`` before the publisher's answer, ``interval`` 10 ms later, ``os``.
+        release_publishers: names of publishers, or patterns of them, that no longer belong to the users who published
+            under them first, separated by commas in the environment; the next user of one gets it.
         http_port: a port for probes and for Prometheus; 0 takes a free one, none when absent.
         http_host: address for that port to listen on.
         web: whether browsers get a page that shows the tables.
@@ -259,6 +261,7 @@ class ServeSettings(BaseSettings):
     tls_client_root_certs: PathText | None = None
     data_dir: Annotated[HomePath | None, BeforeValidator(_folder)] = None
     fsync: Fsync = Fsync.INTERVAL
+    release_publishers: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
     http_port: int | None = Field(default=None, ge=0, le=65535)
     http_host: str = "127.0.0.1"
     web: bool = True

@@ -150,6 +150,11 @@ class LedgerRecord:
         entry = self.entry
         return NameHolder(str(entry.get("principal", "")), self._epoch, tuple(entry.get("earlier", ())))
 
+    @property
+    def is_released(self) -> bool:
+        """Whether the name had been taken from the user before, whose commits count on."""
+        return self.entry.get("released") is True
+
     def held_by(self, principal: str) -> LedgerRecord:
         """The same commit, under a name that now belongs to the user ``principal``."""
         return LedgerRecord(self.table, {**self.entry, "principal": principal})

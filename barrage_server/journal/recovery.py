@@ -295,12 +295,14 @@ class _Recovery:
 
         A new holder of a publisher's name removes all commits of the holders before, also to tables without a commit of
         the new one. It is a new epoch, or has got the name after the server had forgotten the holder before by age,
-        which the journal does not say: it is another user then, or refuses other epochs.
+        which the journal does not say: it is another user then, or refuses other epochs. One that got a name which was
+        released goes on behind the commits before.
         """
         ledger, holder = self._found.ledger, one.holder
         before = self._holders.get(one.publisher, holder)
         if before != holder:
-            is_same = before == holder._replace(principal="")  # the name had no user so far
+            user = before.principal if one.is_released else ""  # no user: the name had none so far
+            is_same = before == holder._replace(principal=user)
             for key in [key for key, other in ledger.items() if other.publisher == one.publisher]:
                 if is_same:
                     ledger[key] = ledger[key].held_by(holder.principal)

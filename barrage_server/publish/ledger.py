@@ -51,6 +51,7 @@ class LedgerEntry:
         when: time of the commit, in seconds of the wall clock.
         principal: the user to whom the publisher's name belongs.
         earlier: earlier epochs, which are refused.
+        released: whether the name had been taken from the user before, whose commits count on.
     """
 
     publisher: str
@@ -60,10 +61,11 @@ class LedgerEntry:
     when: float
     principal: str
     earlier: tuple[str | None, ...] = ()
+    released: bool = False
 
     def to_fields(self) -> dict[str, Any]:
         """The JSON form of the entry, without its table."""
-        return {
+        fields = {
             "publisher": self.publisher,
             "epoch": self.epoch,
             "batch": self.batch,
@@ -71,6 +73,7 @@ class LedgerEntry:
             "principal": self.principal,
             "earlier": list(self.earlier),
         }
+        return {**fields, "released": True} if self.released else fields
 
     @classmethod
     def of_fields(cls, table: str, fields: Mapping[str, Any]) -> LedgerEntry:
@@ -83,6 +86,7 @@ class LedgerEntry:
             when=float(fields.get("when", 0.0)),
             principal=str(fields.get("principal", "")),
             earlier=tuple(fields.get("earlier", ())),
+            released=bool(fields.get("released", False)),
         )
 
 
@@ -105,12 +109,14 @@ class _Name:
         epoch: the present epoch.
         earlier: earlier epochs.
         tables: the names of the tables that the present epoch has written.
+        released: whether it was taken from its user, and no other one has it yet.
     """
 
     principal: str
     epoch: str | None
     earlier: tuple[str | None, ...] = ()
     tables: set[str] = field(default_factory=set)
+    released: bool = False
 
 
 @dataclass(slots=True)
@@ -258,7 +264,10 @@ class Ledger:
             earlier = () if name is None else name.earlier
             if name is not None and name.epoch != identity.epoch:
                 earlier = (*earlier, name.epoch)[-_EARLIER:]
-        return LedgerEntry(identity.publisher, identity.epoch, table, batch, when, identity.principal, earlier)
+            released = name is not None and name.released
+        return LedgerEntry(
+            identity.publisher, identity.epoch, table, batch, when, identity.principal, earlier, released
+        )
 
     def advance(self, entry: LedgerEntry, committed_to: object = None) -> None:
         """Record a commit.
@@ -292,6 +301,20 @@ class Ledger:
             exchange()
             for shelf, key in moved:
                 shelf.entries[key] = shelf.entries[key]._replace(table=after)
+
+    def release(self, is_wanted: Callable[[str], object]) -> list[str]:
+        """Take the names for which ``is_wanted(name)`` is true from their users.
+
+        The next user that commits under one gets it, and goes on behind its last batches.
+
+        Returns:
+            The names that belonged to a user.
+        """
+        with self._lock:
+            found = {key: name for key, name in self._names.items() if name.principal and is_wanted(key)}
+            for name in found.values():
+                name.principal, name.released = "", True
+            return sorted(found)
 
     def forget_table(self, table: str, dropped: object = None) -> None:
         """Forget a dropped ``table``: a later table of that name starts without commits.
@@ -350,7 +373,8 @@ class Ledger:
         name = self._names.get(publisher)
         if name is not None and name.principal not in ("", principal):
             raise FencedError(
-                f"The publisher name {publisher!r} belongs to another user of this server. Use another name."
+                f"The publisher name {publisher!r} belongs to another user of this server. Use another name, or have "
+                f"the server's operator release this one (release_publishers)."
             )
         return name
 
@@ -381,7 +405,8 @@ class Ledger:
             name = None
         if name is None:
             name = self._names[entry.publisher] = _Name(entry.principal, entry.epoch)
-        name.principal = name.principal or entry.principal
+        if entry.principal and not name.principal:
+            name.principal, name.released = entry.principal, False
         if len(entry.earlier) >= len(name.earlier):
             name.earlier = entry.earlier
         before = shelf.entries.get(key)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from barrage_server.server.catalog import Catalog, accept, never
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
+from barrage_server.server.patterns import matcher
 from barrage_server.server.resumption import Resumption
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import ServerStatistics
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["assemble"]
 
+logger = logging.getLogger("barrage_server.server")
+
 
 def assemble(
     *,
@@ -49,6 +53,7 @@ def assemble(
     drop: Callable[[str], None],
     statistics: Callable[[], ServerStatistics],
     has_console: bool = False,
+    release_publishers: Sequence[str] = (),
     graph: UpdateGraph | None = None,
 ) -> ServerState:
     """The state of a server, with the tables and the ledger of its data directory.
@@ -129,6 +134,7 @@ def assemble(
     if durability is not None:
         try:
             _restore(server_state, durability)
+            _release(server_state.ledger, release_publishers)
         except BaseException:
             durability.close()
             raise
@@ -148,6 +154,12 @@ def _listen(graph: UpdateGraph, ends: StreamEnds) -> None:
             listener(table)
 
     weakref.finalize(ends, graph.add_failure_listener(tell)).atexit = False
+
+
+def _release(ledger: Ledger, patterns: Sequence[str]) -> None:
+    """Take publishers' names from their users."""
+    for name in ledger.release(matcher(patterns)):
+        logger.info("publisher name %r: released from its user", name)
 
 
 def _restore(server_state: ServerState, durability: Durability) -> None:

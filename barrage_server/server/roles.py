@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import translate
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ from barrage_server.engine.restricted import Restriction
 from barrage_server.engine.where import Predicate
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
+from barrage_server.server.patterns import matcher
 
 __all__ = ["Grant", "Right", "Role", "checked_roles", "combined", "compiled", "log_unknown_columns", "misfits"]
 
@@ -114,10 +113,8 @@ class Grant:
     __slots__ = ("is_everything", "matches", "restriction", "rights", "role")
 
     def __init__(self, name: str, role: Role) -> None:
-        every = "|".join(translate(pattern) for pattern in role.tables)
         self.role: Final = name
-        # a role without tables matches none
-        self.matches: Final = re.compile(every or r"(?!)").fullmatch
+        self.matches: Final = matcher(role.tables)
         self.rights: Final = frozenset(_right(right) for right in role.rights)
         self.restriction: Final = _restriction(role)
         self.is_everything: Final = "*" in role.tables and self.rights == frozenset(Right) and not self.restriction

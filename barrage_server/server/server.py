@@ -99,6 +99,9 @@ class Server(TableMethods):
             with it again recovers them. ``None``: tables are in memory only.
         fsync: when changes reach the disk: ``always`` before the publisher gets its answer, ``interval`` at most ten
             milliseconds later, ``os`` when the operating system writes them. ``always`` needs ``data_dir``.
+        release_publishers: names of publishers, or patterns of them as tables of roles have, that no longer belong to
+            the users who published under them first. The next user that publishes under one gets it, and goes on behind
+            its last batches.
         http_port: a port for probes and for Prometheus: ``/health``, ``/ready``, ``/metrics``, without credentials and
             without names of clients; 0 takes a free one, see :attr:`http_uri`. ``None``: none.
         http_host: address for that port to listen on.
@@ -146,6 +149,7 @@ class Server(TableMethods):
         deephaven_web_origins: Collection[str] = (),
         data_dir: str | os.PathLike[str] | None = None,
         fsync: Fsync | str = Fsync.INTERVAL,
+        release_publishers: Collection[str] = (),
         http_port: int | None = None,
         http_host: str = "127.0.0.1",
         web_port: int | None = None,
@@ -187,6 +191,7 @@ class Server(TableMethods):
             client_roots = checked_client_roots(tls_client_root_certs, is_encrypted=identity is not None)
         check_tls(identity, client_roots)
         authentication = authentication_of(token, roles, default_roles, shows_certificates=client_roots is not None)
+        released = names(release_publishers, "release_publishers", single=True) if release_publishers else ()
         folder = None if data_dir is None else as_path(data_dir, "data_dir")
         policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
         if folder is None and policy is Fsync.ALWAYS:
@@ -218,6 +223,7 @@ class Server(TableMethods):
                     drop=self.drop,
                     statistics=self.statistics,
                     has_console=console,
+                    release_publishers=released,
                 )
             if self._server_state.durability is not None:
                 undo.callback(self._server_state.durability.close)

@@ -116,6 +116,7 @@ class History:
     goes_back: bool = False
     steps: Counter[str] = field(default_factory=Counter)
     trace: list[object] = field(default_factory=list)
+    released: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         """Take the steps; a start after some of them remembers what was remembered."""
@@ -142,7 +143,11 @@ class History:
         elif what < 0.3 and self.goes_back:
             self.now -= rng.choice([1, 30, 90])
             self.note("back")
-        elif what < 0.35 and names:
+        elif what < 0.33:
+            for name in site.ledger.release(rng.choice("pq").__eq__):
+                self.released.add(name)
+                self.note("release", name)
+        elif what < 0.38 and names:
             site.catalog.drop(name := rng.choice(names))
             self.note("drop", name)
         else:
@@ -167,12 +172,15 @@ class History:
             self.note("another user has the name")
         if is_new:
             self.users[identity.publisher] = identity.principal
+            if identity.principal:
+                self.released.discard(identity.publisher)
 
     def restart(self, site: Site, root: SimulatedFolder) -> Site:
         """The site after a start; it remembers what ``site`` did."""
         site.ledger.expire(self.now)
         site.durability.close()
         after = Site(root, self.now)
+        after.ledger.release(self.released.__contains__)  # it is in the server's settings
         self.note("start")
         if not self.goes_back:
             assert after.memory() == site.memory(), self
@@ -207,7 +215,8 @@ def test_histories_have_steps_of_every_kind() -> None:
         history.run()
         steps += history.steps
     assert set(steps) == {
-        *("start", "checkpoint", "jump", "back", "drop", "commit", "refusal", "repetition", "another user has the name")
+        *("start", "checkpoint", "jump", "back", "drop", "commit", "refusal", "repetition", "release"),
+        "another user has the name",
     }
 
 
