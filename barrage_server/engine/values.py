@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 BoolArray = npt.NDArray[np.bool_]
+
+_BLOCK_ITEMS: Final = 1 << 20
 
 _CELLS_ARE_VALUES = frozenset(
     data_type.id
@@ -226,14 +228,37 @@ def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
         picked = pa.array(same)
         first, second = first.take(picked), second.take(picked)
         left, right = offsets_of(first), offsets_of(second)
-    count = int(left[-1] - left[0])
-    totals = np.zeros(count + 1, np.int64)
-    for ours, theirs in zip(_items(first), _items(second), strict=True):
-        items = differs(ours.slice(int(left[0]), count), theirs.slice(int(right[0]), count))
-        totals[1:] += np.cumsum(items)
     bounds = left - left[0]
-    different[same] = totals[bounds[1:]] > totals[bounds[:-1]]
+    found = np.zeros(len(same), np.bool_)
+    for ours, theirs in zip(_items(first), _items(second), strict=True):
+        # in blocks: the bytes of an item may be few, or none
+        for begin in range(0, int(bounds[-1]), _BLOCK_ITEMS):
+            end = min(begin + _BLOCK_ITEMS, int(bounds[-1]))
+            items = differs(
+                ours.slice(int(left[0]) + begin, end - begin), theirs.slice(int(right[0]) + begin, end - begin)
+            )
+            if items.any():
+                _mark(found, bounds, begin, items)
+    different[same] = found
     return different
+
+
+def _mark(found: BoolArray, bounds: npt.NDArray[np.int64], begin: int, items: BoolArray) -> None:
+    """Mark the lists that have one of ``items``.
+
+    Args:
+        found: whether each list has one; changed here.
+        bounds: the places at which the lists begin and end.
+        begin: the place of the first one of ``items``.
+        items: flags of items that follow each other.
+    """
+    end = begin + len(items)
+    first = int(np.searchsorted(bounds, begin, "right")) - 1
+    last = int(np.searchsorted(bounds, end, "left"))
+    edges = np.clip(bounds[first : last + 1], begin, end) - begin
+    totals = np.zeros(len(items) + 1, np.int64)
+    np.cumsum(items, out=totals[1:])
+    found[first:last] |= totals[edges[1:]] > totals[edges[:-1]]
 
 
 def _items(array: pa.Array) -> tuple[pa.Array, ...]:

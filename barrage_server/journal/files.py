@@ -329,6 +329,7 @@ class DirectoryLock:
     def __init__(self, directory: OsDirectory, descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
         self._directory = directory
         self._descriptor = descriptor
+        self._process = os.getpid()
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except OSError:
@@ -346,6 +347,12 @@ class DirectoryLock:
         return self._directory.has(_LOCK, self._descriptor)
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock.
+
+        Children that the process has forked have the file open as well, and do not release it.
+        """
+        with suppress(OSError):
+            if os.getpid() == self._process:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         with suppress(OSError):
             os.close(self._descriptor)

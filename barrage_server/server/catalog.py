@@ -303,8 +303,14 @@ class Catalog:
             UnknownTableError: there is none of that name.
 
         """
-        table = self.get(name)
-        gone: list[Table] = []
+        while not self._drop(name, table := self.get(name)):
+            pass  # another table has taken its place meanwhile
+        logger.info("table %s: dropped, with %s", name, count(table.size, "rows"), extra={"table": name})
+        self._let_go(table)
+
+    def _drop(self, name: str, table: Table) -> bool:
+        """Take a table away; returns whether it was still served under its name."""
+        gone = []
 
         def happen() -> None:
             with self._lock:
@@ -312,9 +318,7 @@ class Catalog:
                     gone.append(self._tables.pop(name))
 
         self._graph.note_now(TableDropped(table, happen))
-        if gone:
-            logger.info("table %s: dropped, with %s", name, count(table.size, "rows"), extra={"table": name})
-            self._let_go(table)
+        return bool(gone)
 
     def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> Table:
         """Serve a table of this graph, or an alias if it is served under another name.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -48,6 +50,37 @@ def test_arrays_differ_where_their_values_do(name: str, pairs: list[tuple[int, i
     if "union" in name:  # the nulls of two members differ, and are shown alike
         expected = [each or (one and "None" in text) for each, one, text in zip(expected, found, texts, strict=True)]
     assert found == expected
+
+
+@given(st.lists(st.tuples(st.lists(st.booleans(), max_size=9), st.lists(st.booleans(), max_size=9)), max_size=9))
+def test_lists_that_several_blocks_of_items_belong_to_differ_where_their_items_do(
+    pairs: list[tuple[list[bool], list[bool]]],
+) -> None:
+    arrays = [pa.array([pair[place] for pair in pairs], pa.list_(pa.bool_())) for place in (0, 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("barrage_server.engine.values._BLOCK_ITEMS", 3)
+        found = differs(*arrays)
+    assert found.tolist() == [ours != theirs for ours, theirs in pairs]
+
+
+def test_comparing_lists_of_many_small_items_takes_few_bytes() -> None:
+    """Twice eight megabytes of booleans; 8 bytes for each of them would be half a gigabyte."""
+    count = 64 << 20
+    zeros, ones = np.zeros(count // 8, np.uint8), np.zeros(count // 8, np.uint8)
+    ones[-1] = 128
+    first, second = (
+        pa.ListArray.from_arrays(
+            pa.array([0, count], pa.int32()), pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)])
+        )
+        for bits in (zeros, ones)
+    )
+    tracemalloc.start()
+    try:
+        assert differs(first, second).tolist() == [True]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 def test_what_lies_under_a_null_list_does_not_count() -> None:

@@ -278,6 +278,31 @@ def test_a_forked_child_leaves_to_its_parent_what_that_has_open() -> None:
         assert ended(process) == (0, "[3, 3]\n", "")
 
 
+def test_a_forked_child_does_not_keep_the_data_directory_of_a_closed_server(tmp_path: Path) -> None:
+    """The child has the locked file open, until it ends; and its own closing does not release the lock."""
+    script = """
+    server = bs.Server(data_dir="data")
+    ends, begins = os.pipe()
+    child = os.fork()
+    if not child:
+        server.close()
+        os.write(begins, b"closed")
+        time.sleep(600)
+    os.read(ends, 6)
+    try:
+        bs.Server(data_dir="data")
+    except bs.AlreadyExistsError:
+        print("locked")
+    server.close()
+    with bs.Server(data_dir="data"):
+        print("opened again")
+    os.kill(child, 9)
+    """
+    with ExitStack() as held:
+        process = start(held, f"{BEGIN}os.chdir({str(tmp_path)!r})\n{textwrap.dedent(script)}")
+        assert ended(process) == (0, "locked\nopened again\n", "")
+
+
 def test_a_thread_that_serves_outlives_the_main_thread() -> None:
     """What threads that are no daemons work with stays open until they have ended."""
     script = """

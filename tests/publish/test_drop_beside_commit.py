@@ -166,3 +166,24 @@ def test_a_batch_is_remembered_as_long_as_the_table_with_its_rows(
         store.catalog.drop(table.name)
     commit(0, "t", "append")  # the successor of a name gets every batch
     check()
+
+
+def test_a_drop_beside_an_overwriting_takes_the_table_away_that_is_there_then() -> None:
+    """It had found the one before, and its note comes after that of the exchange."""
+    ledger = Ledger()
+    catalog = Catalog(UpdateGraph(), lambda table: ledger.forget_table(table.name, table), ledger.pass_on)
+    spec = TableSpec(TableKind.APPEND)
+    before, _ = catalog.ensure("t", SCHEMA, spec)
+    note_now, waiting = catalog.graph.note_now, ["the exchange"]
+
+    def after_the_exchange(note: CycleNote) -> None:
+        if waiting:
+            waiting.pop()
+            with catalog.making(["t"]):
+                note_now(catalog.exchange(before, catalog.make("t", SCHEMA, spec), spec))
+        note_now(note)
+
+    catalog.graph.note_now = after_the_exchange  # type: ignore[method-assign]
+    catalog.drop("t")
+    assert not waiting
+    assert catalog.count == 0
