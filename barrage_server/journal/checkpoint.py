@@ -23,7 +23,7 @@ from barrage_server.engine import TableVersion
 from barrage_server.errors import JournalError
 from barrage_server.journal.checked_text import with_checksum, without_checksum
 from barrage_server.journal.columns_file import read_rows, unreadable, write_rows
-from barrage_server.journal.content import LedgerRecord, TableRecord
+from barrage_server.journal.content import LedgerRecord, TableRecord, with_repeated, without_repeated
 from barrage_server.journal.files import Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.rowset import RowSet
@@ -329,13 +329,15 @@ def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
         }
         for saved in checkpoint.tables
     ]
+    ledger = sorted(checkpoint.ledger, key=lambda one: one.publisher)
+    shared = without_repeated(one.entry for one in ledger)
     return {
         "directory": checkpoint.directory,
         "number": checkpoint.number,
         "step": checkpoint.step,
         "next_id": checkpoint.next_id,
         "tables": tables,
-        "ledger": [{"table": entry.table, "entry": dict(entry.entry)} for entry in checkpoint.ledger],
+        "ledger": [{"table": one.table, "entry": entry} for one, entry in zip(ledger, shared, strict=True)],
     }
 
 
@@ -361,6 +363,9 @@ def _from_json(found: dict[str, Any]) -> Checkpoint:
         )
         for saved in found["tables"]
     ]
-    ledger = tuple(LedgerRecord(whole_number(entry["table"]), dict(entry["entry"])) for entry in found["ledger"])
+    entries = with_repeated(one["entry"] for one in found["ledger"])
+    ledger = tuple(
+        LedgerRecord(whole_number(one["table"]), entry) for one, entry in zip(found["ledger"], entries, strict=True)
+    )
     number, step, next_id = (whole_number(found[name]) for name in ("number", "step", "next_id"))
     return Checkpoint(str(found["directory"]), number, step, next_id, tuple(tables), ledger)

@@ -28,7 +28,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -57,6 +57,8 @@ __all__ = [
     "encode_void",
     "length_in",
     "operation_schema",
+    "with_repeated",
+    "without_repeated",
 ]
 
 _LENGTH: Final = struct.Struct("<I")
@@ -270,7 +272,8 @@ def encode_cycle(record: CycleRecord, tables: Mapping[int, TableRecord]) -> list
     if rows:
         head["rows"] = rows
     if record.ledger:
-        head["ledger"] = [{"table": entry.table, **entry.entry} for entry in record.ledger]
+        shared = without_repeated(entry.entry for entry in record.ledger)
+        head["ledger"] = [{"table": one.table, **entry} for one, entry in zip(record.ledger, shared, strict=True)]
     return [_head(head), *batches]
 
 
@@ -300,14 +303,34 @@ def decode_cycle(body: memoryview, table: Callable[[int], TableRecord]) -> Cycle
             batch = pa.ipc.read_record_batch(message, schema)
             record.rows.append((number, Operation(kind, batch.columns)))
             offset += nbytes + -nbytes % _ALIGNMENT
-        for found in head.get("ledger", ()):
-            rest = {name: value for name, value in found.items() if name != "table"}
-            record.ledger.append(LedgerRecord(whole_number(found["table"]), rest))
+        for entry in with_repeated(head.get("ledger", ())):
+            rest = {name: value for name, value in entry.items() if name != "table"}
+            record.ledger.append(LedgerRecord(whole_number(entry["table"]), rest))
     except JournalError:
         raise
     except MALFORMED as error:
         raise JournalError(_UNREADABLE.format("a cycle", f"{type(error).__name__}: {error}")) from error
     return record
+
+
+def without_repeated(entries: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The ledger's entries, each without what is the same in the entry before.
+
+    All entries have the same fields. A publisher may commit to many tables at once, and have a long name that it has
+    taken over from many epochs: that is written once in a text, and not for each table.
+    """
+    before: Mapping[str, Any] = {}
+    for entry in entries:
+        yield {name: value for name, value in entry.items() if name not in before or before[name] != value}
+        before = entry
+
+
+def with_repeated(entries: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The entries of a text, each with all its fields; see :func:`without_repeated`."""
+    before: dict[str, Any] = {}
+    for entry in entries:
+        before = {**before, **entry}
+        yield before
 
 
 def encode_void(record: VoidRecord) -> list[Buffer]:

@@ -65,15 +65,15 @@ class LedgerEntry:
 
     def to_fields(self) -> dict[str, Any]:
         """The JSON form of the entry, without its table."""
-        fields = {
+        return {
             "publisher": self.publisher,
             "epoch": self.epoch,
             "batch": self.batch,
             "when": self.when,
             "principal": self.principal,
             "earlier": list(self.earlier),
+            "released": self.released,
         }
-        return {**fields, "released": True} if self.released else fields
 
     @classmethod
     def of_fields(cls, table: str, fields: Mapping[str, Any]) -> LedgerEntry:

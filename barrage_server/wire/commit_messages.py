@@ -60,14 +60,14 @@ def is_single_write(publisher: str) -> bool:
 
 _MOST_TABLES: Final = 1_000
 """The most tables of one commit."""
-_NAME_LENGTH: Final = 4_096
-"""The most characters of the name of a publisher or an epoch, because the server keeps it."""
+_NAME_BYTES: Final = 1_000
+"""The most bytes of the name of a publisher or an epoch, because the server keeps it."""
 
 
 def _check_identity(message: str, publisher: str, epoch: str | None) -> None:
     for name, text in (("publisher", publisher), ("epoch", epoch)):
-        if text is not None and len(text) > _NAME_LENGTH:
-            raise WireFormatError(f"{message}: {name} may have {_NAME_LENGTH:,} characters, and has {len(text):,}.")
+        if text is not None and (size := len(text.encode(errors="surrogatepass"))) > _NAME_BYTES:
+            raise WireFormatError(f"{message}: {name} may have {_NAME_BYTES:,} bytes in UTF-8, and has {size:,}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Each decoder under atheris, which looks for bytes that lead elsewhere: ``python -m tests.fuzz.decoders``.
 
-A decoder gives a value, or an error of this project's tree. Anything else is a fault, and so is a gigabyte, or ten
-seconds for one input. What it has found to be interesting stays in ``.fuzz``, and the next run begins with it. The test
-suite changes seeds at random for a moment, without atheris.
+A decoder gives a value, or an error of this project's tree. Anything else is a fault, and so is a gigabyte at once, or
+ten seconds for one input. What it has found to be interesting stays in ``.fuzz``, and the next run begins with it. The
+test suite changes seeds at random for a moment, without atheris.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.fuzz.targets import TARGETS
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / ".fuzz"
 """Where corpora stay, one folder for each target, and inputs that a run has failed with."""
-_PROCESS_SECONDS = 300
+_PROCESS_SECONDS = 200
 
 
 def corpus_of(folder: Path, name: str) -> Path:

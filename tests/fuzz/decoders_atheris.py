@@ -14,7 +14,8 @@ with atheris.instrument_imports(include=["barrage_server"]):
 
 def main(name: str, folder: str, seconds: str, seed: str) -> None:
     corpus = corpus_of(Path(folder), name)
-    options = [f"-max_total_time={seconds}", f"-seed={seed}", "-rss_limit_mb=1024", "-timeout=10", "-max_len=8192"]
+    bounds = ["-malloc_limit_mb=1024", "-rss_limit_mb=2048", "-timeout=10", "-max_len=8192"]
+    options = [f"-max_total_time={seconds}", f"-seed={seed}", *bounds]
     atheris.Setup(
         [sys.argv[0], *options, f"-artifact_prefix={folder}/{name}-", str(corpus)], lambda data: check(name, data)
     )

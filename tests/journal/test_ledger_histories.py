@@ -11,9 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import BarrageError, FencedError
+from barrage_server.journal.content import with_repeated, without_repeated
 from barrage_server.publish import Committer, Identity, Ledger, StagingArea
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.durability import Durability
@@ -257,6 +260,48 @@ def test_epochs_that_were_forgotten_are_not_refused_again() -> None:
     after = restarted(site, root, 20.0)
     assert after.memory() == site.memory() == {("feed", "u"): (("", "a", ()), 0)}
     assert after.commit(Identity("feed"), appended("t"), 0, 21.0, takeover=True)
+
+
+FIELDS = st.fixed_dictionaries(
+    {
+        "publisher": st.sampled_from("pq"),
+        "epoch": st.sampled_from(EPOCHS),
+        "batch": st.integers(0, 2),
+        "earlier": st.lists(st.sampled_from(EPOCHS), max_size=2),
+        "released": st.booleans(),
+    }
+)
+
+
+@given(st.lists(FIELDS, max_size=8))
+def test_entries_are_read_as_they_were(entries: list[dict[str, Any]]) -> None:
+    assert list(with_repeated(without_repeated(entries))) == entries
+
+
+def test_names_of_a_commit_over_many_tables_are_written_once() -> None:
+    """The name and a hundred epochs before it, of 1,000 bytes each: a hundred kilobytes that each entry has."""
+    root = SimulatedFolder(Machine())
+    site = Site(root, 0.0)
+    tables = appended(*map(str, range(50)))
+    identities = [Identity("p" * 1_000, f"{number:04}" + "e" * 996) for number in range(101)]
+    for identity in identities:
+        site.commit(identity, appended("0"), 0, 1.0, takeover=True)
+    site.commit(identities[-1], tables, 1, 2.0)
+    before = journal_bytes(root)
+    site.commit(identities[-1], tables, 2, 2.0)
+    assert journal_bytes(root) - before < 150_000
+    site.durability.save()
+    assert len(root.folder("state").folder(max(root.folder("state").names())).read("manifest.json")) < 250_000
+    after = restarted(site, root, 3.0)
+    assert after.memory() == site.memory()
+    assert len(after.memory()) == 50
+    with pytest.raises(FencedError, match="came before it"):
+        after.commit(identities[0], tables, 3, 3.0, takeover=True)
+
+
+def journal_bytes(root: SimulatedFolder) -> int:
+    journal = root.folder("journal")
+    return sum(len(journal.read(name)) for name in journal.names())
 
 
 def test_no_epoch_is_not_the_epoch_none() -> None:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.errors import InvalidRequestError, LimitError
@@ -42,6 +42,7 @@ def plan_of(*operations: object, **others: object) -> bytes:
     return json.dumps({"operations": list(operations), **others}).encode()
 
 
+@settings(max_examples=100)  # a plan is drawn in a tenth of a second
 @given(plans())
 def test_what_is_written_is_read(plan: Plan) -> None:
     found = plan_from_json(plan_to_json(plan))

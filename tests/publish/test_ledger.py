@@ -338,7 +338,18 @@ def test_what_was_exported_keeps_its_user_and_its_age() -> None:
     ledger.advance(entry("p", "t", 5, 1.0, epoch="b", principal="ann"))
     later.restore(ledger.export())
     assert later.export() == [
-        (table, {"publisher": "p", "epoch": "b", "batch": 5, "when": 1.0, "principal": "ann", "earlier": []})
+        (
+            table,
+            {
+                "publisher": "p",
+                "epoch": "b",
+                "batch": 5,
+                "when": 1.0,
+                "principal": "ann",
+                "earlier": [],
+                "released": False,
+            },
+        )
     ]
     with pytest.raises(FencedError, match="another user"):
         later.check(Identity("p", "b", "bob"))
