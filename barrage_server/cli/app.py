@@ -388,6 +388,16 @@ def publish(
         int | None,
         typer.Option(help="Number of the publisher's batch, from 0 without gaps; with --publisher.", metavar="N"),
     ] = None,
+    epoch: Annotated[
+        str | None,
+        typer.Option(help="Run of the publisher in which its batches count from 0; with --publisher.", metavar="NAME"),
+    ] = None,
+    takeover: Annotated[
+        bool, typer.Option("--takeover", help="Begin a new epoch; the server then refuses earlier ones.")
+    ] = False,
+    allow_gap: Annotated[
+        bool, typer.Option("--allow-gap", help="Publish the batch although earlier ones are missing.")
+    ] = False,
     token: Token = None,
     user: User = None,
     password_file: PasswordFile = None,
@@ -400,7 +410,7 @@ def publish(
     All rows become visible at once, and a missing table is made. CSV and JSON are read with the column types of the
     table; for a new table their values suggest the types.
     """
-    from barrage_server.cli.transfer import publish_file
+    from barrage_server.cli.transfer import batch_of, publish_file
 
     address = _address(uri, token, user, password_file, tls_root_certs, tls_certificate, tls_key)
     publish_file(
@@ -412,8 +422,7 @@ def publish(
         mode=mode,
         kind=kind,
         capacity=capacity,
-        publisher=publisher,
-        batch=batch,
+        batch=batch_of(publisher, batch, epoch=epoch, takeover=takeover, allow_gap=allow_gap),
     )
 
 

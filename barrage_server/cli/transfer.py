@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ from barrage_server.wire.target import check_target
 if TYPE_CHECKING:
     from barrage_server.client import Client
 
-__all__ = ["publish_file", "save_snapshot"]
+__all__ = ["Batch", "batch_of", "publish_file", "save_snapshot"]
 
 _ROWS_PER_BATCH: Final = 65_536
 
@@ -53,6 +54,25 @@ def save_snapshot(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A numbered batch of a publisher, which applies once.
+
+    Attributes:
+        publisher: the name under which the server remembers it.
+        number: counted from 0 without gaps.
+        epoch: the run of the publisher in which it counts.
+        takeover: whether the epoch may be a new one.
+        allow_gap: whether batches before it may be missing.
+    """
+
+    publisher: str
+    number: int
+    epoch: str | None = None
+    takeover: bool = False
+    allow_gap: bool = False
+
+
 def publish_file(
     address: Address,
     table: str,
@@ -63,12 +83,11 @@ def publish_file(
     mode: str | None,
     kind: str | None,
     capacity: int | None,
-    publisher: str | None = None,
-    batch: int | None = None,
+    batch: Batch | None = None,
 ) -> None:
     """Publish all rows of a file, or of ``-``, to ``table`` in one cycle.
 
-    With ``publisher`` and ``batch``, a repetition changes nothing.
+    A repetition of ``batch`` changes nothing.
     """
     console = Console(stderr=True, highlight=False)
     started = time.monotonic()
@@ -78,7 +97,6 @@ def publish_file(
     with usage():
         named, wanted = choice(kind, TableKind, "--kind"), choice(mode, PublishMode, "--mode")
         check_target(named, key, capacity, wanted, is_new=False)
-        identity = _identity(publisher, batch)
     with ExitStack() as stack:
         client = stack.enter_context(address.connect())
         source, rows = stack.enter_context(open_file(file, written_as, _schema_of(client, table)))
@@ -86,24 +104,33 @@ def publish_file(
 
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal sent
-            for batch in source:
-                for start in range(0, batch.num_rows, _ROWS_PER_BATCH):
-                    piece = batch.slice(start, _ROWS_PER_BATCH)
+            for found in source:
+                for start in range(0, found.num_rows, _ROWS_PER_BATCH):
+                    piece = found.slice(start, _ROWS_PER_BATCH)
                     yield piece
                     sent += piece.num_rows
                     show(sent)
 
         reader = pa.RecordBatchReader.from_batches(source.schema, batches())
-        if identity is None:
+        if batch is None:
             client.publish(table, reader, key=key, mode=mode, kind=kind, capacity=capacity)
         else:
-            called, number = identity
             result = client.publish(
-                table, reader, key=key, mode=mode, kind=kind, capacity=capacity, publisher=called, batch=number
+                table,
+                reader,
+                key=key,
+                mode=mode,
+                kind=kind,
+                capacity=capacity,
+                publisher=batch.publisher,
+                batch=batch.number,
+                epoch=batch.epoch,
+                takeover=batch.takeover,
+                allow_gap=batch.allow_gap,
             )
             if not result.applied:
                 last = f"the last one is {result.last_batch:,}"
-                what = f"batch {number:,} of {called} was published to {table} before"
+                what = f"batch {batch.number:,} of {batch.publisher} was published to {table} before"
                 console.print(f"{what}, and nothing changed; {last}", markup=False)
                 return
     seconds = time.monotonic() - started
@@ -111,13 +138,28 @@ def publish_file(
     console.print(f"{count(sent, 'rows')} of {name} published to {table} in {seconds:.2f} s{speed}", markup=False)
 
 
-def _identity(publisher: str | None, batch: int | None) -> tuple[str, int] | None:
-    """Publisher and batch; ``None`` without both."""
-    if publisher is None and batch is None:
+def batch_of(
+    publisher: str | None, number: int | None, *, epoch: str | None, takeover: bool, allow_gap: bool
+) -> Batch | None:
+    """The batch of a command's options; ``None`` without any.
+
+    Raises:
+        UsageError: options are missing or wrong.
+    """
+    if publisher is None and number is None:
+        if epoch is not None or takeover or allow_gap:
+            raise UsageError("--epoch, --takeover and --allow-gap are about a batch: name --publisher and --batch too.")
         return None
-    if publisher is None or batch is None:
+    if publisher is None or number is None:
         raise UsageError("--publisher and --batch belong together: the server remembers the publisher's last batch.")
-    return text(publisher, "--publisher"), integer(batch, "--batch")
+    with usage():
+        return Batch(
+            text(publisher, "--publisher"),
+            integer(number, "--batch"),
+            None if epoch is None else text(epoch, "--epoch"),
+            takeover,
+            allow_gap,
+        )
 
 
 def _schema_of(client: Client, table: str) -> pa.Schema | None:

@@ -212,7 +212,7 @@ class Committer:
         if not request.allow_gap:
             raise LostBatchesError(
                 f"{text} (it was restarted, the table was dropped, or they went to another server). Publish the "
-                "missing batches first, counted from 0, or accept the gap with allow_gap=True."
+                "missing batches first, counted from 0, or accept the gap with allow_gap=True (--allow-gap)."
             )
         logger.warning("%s; committed without them, as its publisher allows", text)
 

@@ -392,8 +392,8 @@ class Ledger:
         if not takeover:
             raise FencedError(
                 f"Publisher {called} has {present} at present, and this is {wanted} (a Spark query with a new "
-                "checkpoint is a new epoch). Use another publisher name, or take this one over with takeover=True: "
-                "batches then count from 0 again, and the epoch before is refused."
+                "checkpoint is a new epoch). Use another publisher name, or take this one over with takeover=True "
+                "(--takeover): batches then count from 0 again, and the epoch before is refused."
             )
 
     def _put(self, entry: LedgerEntry, table: object) -> None:

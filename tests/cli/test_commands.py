@@ -195,8 +195,17 @@ def test_a_batch_of_a_publisher_applies_once(server: bs.Server, command: Command
     assert told == "batch 0 of feed was published to trades before, and nothing changed; the last one is 1"
     assert server.table("trades").size == 4
     code, _, err = command("publish", server.uri, "trades", path, "--publisher", "feed", "--batch", 7)
-    assert (code, "missing" in err) == (1, True)
+    assert (code, "missing" in err, "--allow-gap" in err) == (1, True, True)
     assert server.table("trades").size == 4
+    named = ("publish", server.uri, "trades", path, "--publisher", "feed")
+    assert command(*named, "--batch", 7, "--allow-gap")[0] == 0
+    assert server.table("trades").size == 6
+    code, _, err = command(*named, "--epoch", "second", "--batch", 0)
+    assert (code, "--takeover" in err) == (1, True)
+    for takeover in ([], ["--takeover"], []):
+        code, _, err = command(*named, "--epoch", "second", "--batch", 0, *takeover)
+        assert code == (0 if takeover or "nothing changed" in err else 1)
+    assert server.table("trades").size == 8
 
 
 def test_publish_with_a_key_upserts(server: bs.Server, command: Command, tmp_path: Path) -> None:

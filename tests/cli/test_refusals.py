@@ -100,6 +100,8 @@ from .conftest import Command, Program
         (["publish", "{uri}", "quotes", "{file}", "--publisher", "a"], EXIT_USAGE, "--publisher and --batch belong"),
         (["publish", "{uri}", "quotes", "{file}", "--publisher", "", "--batch", "1"], EXIT_USAGE, "must not be empty"),
         (["publish", "{uri}", "quotes", "{file}", "--publisher", "a", "--batch", "-1"], EXIT_USAGE, "--batch must be"),
+        (["publish", "{uri}", "quotes", "{file}", "--allow-gap"], EXIT_USAGE, "name --publisher and --batch too"),
+        (["publish", "{uri}", "quotes", "{file}", "--epoch", "a"], EXIT_USAGE, "name --publisher and --batch too"),
         (["publish", "{uri}", "quotes", "{file}", "--key", "price"], EXIT_FAILURE, "sym"),
         (["publish", "{uri}", "quotes", "{file}"], EXIT_FAILURE, "size"),
         (["tables", "grpc://127.0.0.1:1"], EXIT_FAILURE, "No connection to grpc://127.0.0.1:1"),

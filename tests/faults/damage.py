@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import xxhash
 
@@ -139,8 +140,11 @@ def _lasts(folder: Path, last: str, kept: list[Entry]) -> dict[str, int]:
         assert isinstance(made, list)
         assert isinstance(ledger, list)
         names.update({table["id"]: table["name"] for table in made})
-        ledger = [{**entry, **entry.get("entry", {})} for entry in ledger]
-        found.update({entry["table"]: entry["batch"] for entry in ledger if entry["publisher"] == "plain"})
+        commit: dict[str, Any] = {}  # of each entry; what is left out is that of the entry before
+        for entry in ledger:
+            commit |= {**entry, **entry.get("entry", {})}
+            if commit["publisher"] == "plain":
+                found[commit["table"]] = commit["batch"]
 
     begin = 0
     states = sorted(path for path in (folder / "state").glob("*") if path.name.isdecimal())
