@@ -23,7 +23,7 @@ from tests.fuzz.targets import TARGETS
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / ".fuzz"
 """Where corpora stay, one folder for each target, and inputs that a run has failed with."""
-_PROCESS_SECONDS = 200
+_PROCESS_SECONDS = 60
 
 
 def corpus_of(folder: Path, name: str) -> Path:
