@@ -136,10 +136,12 @@ class AuthenticationError(BarrageError):
     Attributes:
         is_final: a server of this project refused the token, which it accepts in any form: other forms need not be
             tried.
+        reason: why, for the log of the server only; empty without one. It is never sent.
     """
 
     code = "UNAUTHENTICATED"
     is_final: bool = False
+    reason: str = ""
 
 
 class ForbiddenError(BarrageError):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from barrage_server.arguments import text
+from barrage_server.arguments import shown, text
 from barrage_server.engine import Table
 from barrage_server.engine.restricted import RestrictedTable, Restriction, source_of
 from barrage_server.errors import (
@@ -54,6 +54,7 @@ class _Seen:
 
 _FAILURES: Final = Throttle(20, 0.2)
 _LOGGED: Final = 1000  # most characters of a requested name in the log
+_MOST_UNDEFINED: Final = 100  # undefined roles that the log names
 _NONE: Final[frozenset[Right]] = frozenset()
 _ALL: Final = _Seen()
 _UNKNOWN: Final = _Seen(is_unknown=True)
@@ -78,6 +79,7 @@ class AccessControl:
         self._fitting: WeakKeyDictionary[Table, dict[Grant, bool]] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._watchers: list[Callable[[], object]] = []
+        self._undefined: set[str] = set()  # roles of callers that are in the log
 
     @property
     def is_open(self) -> bool:
@@ -103,6 +105,7 @@ class AccessControl:
         self._grants, self._roles = grants, dict(roles or {})
         with self._lock:
             self._fitting = WeakKeyDictionary()
+            self._undefined = set()
         self.check_tables()
         with self._lock:
             watchers = tuple(self._watchers)
@@ -122,9 +125,25 @@ class AccessControl:
         held = _NONE
         for role in principal.role_names:
             grant = grants.get(role)
-            if grant is not None and grant.matches(name):
+            if grant is None:
+                self._tell_undefined(role)
+            elif grant.matches(name):
                 held |= grant.rights
         return held
+
+    def _tell_undefined(self, role: str) -> None:
+        """Log an undefined role once, for a bounded number of roles: tokens name them."""
+        undefined = self._undefined
+        if role in undefined or len(undefined) > _MOST_UNDEFINED:
+            return
+        with self._lock:
+            if role in undefined or len(undefined) > _MOST_UNDEFINED:
+                return
+            undefined.add(role)
+        if len(undefined) > _MOST_UNDEFINED:
+            logger.warning("callers name further roles that are not defined")
+            return
+        logger.warning("a caller has the role %s, which is not defined, and allows nothing", shown(role))
 
     def allows(self, principal: Principal, name: str, right: Right) -> bool:
         """Whether ``principal`` has the right on a table of that name."""

@@ -32,6 +32,7 @@ __all__ = [
     "SharedTokens",
     "as_authenticator",
     "named_roles",
+    "refused",
 ]
 
 logger = logging.getLogger("barrage_server.server")
@@ -46,10 +47,19 @@ REFUSED: Final = (
     "header 'authorization: Bearer <token>'."
 )
 """The text of the error for missing, wrong and expired credentials alike."""
+_SHOWN: Final = 60
+"""Most characters of a name in the reason of a refusal."""
 _ANY_CERTIFICATE: Final = "any certificate"
 _OWN: Final = "own:"
 _MISTAKES: Final = Throttle(20, 0.2)
 """Log of authenticators that return something else: strangers can cause calls of them."""
+
+
+def refused(reason: str = "") -> AuthenticationError:
+    """The error for refused credentials, with a reason for the log."""
+    error = AuthenticationError(REFUSED)
+    error.reason = reason
+    return error
 
 
 @public
@@ -232,30 +242,33 @@ class AnyOf:
 
     def __call__(self, credentials: Credentials) -> Principal:
         """The caller; AuthenticationError when no authenticator accepts it."""
+        reasons: list[str] = []
         for authenticate in self._authenticators:
             try:
                 return self._principal(authenticate(credentials))
-            except AuthenticationError:
-                continue
-        raise AuthenticationError(REFUSED)
+            except AuthenticationError as error:
+                reasons.append(error.reason)
+        raise refused("; ".join(filter(None, reasons)))
 
     def quick(self, credentials: Credentials) -> Principal | None:
         """The caller; ``None`` when deciding takes too long for an event loop."""
         takes_long = False
+        reasons: list[str] = []
         for authenticate in self._authenticators:
             try:
                 if isinstance(authenticate, CredentialStore):
                     found = authenticate.quick(credentials)
                 else:
                     found = self._principal(authenticate(credentials))
-            except AuthenticationError:
+            except AuthenticationError as error:
+                reasons.append(error.reason)
                 continue
             if found is not None:
                 return found
             takes_long = True
         if takes_long:
             return None
-        raise AuthenticationError(REFUSED)
+        raise refused("; ".join(filter(None, reasons)))
 
     def holds(self, principal: Principal) -> bool:
         """Whether the authenticator that accepted ``principal`` still does."""
@@ -449,11 +462,14 @@ class Authentication:
     def check(self, principal: Principal) -> None:
         """Raise AuthenticationError unless the credentials of ``principal`` still hold."""
         if not self.holds(principal):
-            raise AuthenticationError("These credentials have expired or were revoked. Log in again.")
+            error = AuthenticationError("These credentials have expired or were revoked. Log in again.")
+            how = "have expired" if principal.is_expired(self._clock()) else "were revoked or changed"
+            error.reason = f"those of {principal.name[:_SHOWN]!r} {how}"
+            raise error
 
     def _checked(self, found: str | Principal) -> Principal:
         if not isinstance(found, Principal):
             return Principal(_name(found), self._default_roles, None, self._own)
         if found.is_expired(self._clock()):
-            raise AuthenticationError(REFUSED)
+            raise refused(f"those of {found.name[:_SHOWN]!r} have expired")
         return found if found.credential else replace(found, credential=self._own)

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from barrage_server.errors import AuthenticationError, BarrageError, InternalError
 from barrage_server.flight.errors import to_flight
-from barrage_server.log import CallFacts, Throttle, about, call_facts, serving_call
+from barrage_server.log import CallFacts, Throttle, about, call_facts, one_line, serving_call
 
 __all__ = ["UNKNOWN_PEER", "boundary", "error_counts", "guarded", "safe_error"]
 
@@ -25,6 +25,8 @@ UNKNOWN_PEER: Final = "a caller whose address Flight does not tell"
 # Most lines at once, and per second: for refusals that callers without credentials can cause, and for others.
 _LOG_INS: Final = Throttle(20, 0.2)
 _REFUSALS: Final = Throttle(200, 20.0)
+_REASON_CHARACTERS: Final = 300
+"""Most characters of the reason of a refused authentication in the log."""
 
 _counts: Final[Counter[str]] = Counter()
 _counts_lock: Final = threading.Lock()
@@ -52,7 +54,8 @@ def _safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     with _counts_lock:
         _counts[_public_class(error)] += 1
     if isinstance(error, AuthenticationError):
-        _LOG_INS.log(logger, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
+        why = f" ({one_line(error.reason, _REASON_CHARACTERS)})" if error.reason else ""
+        _LOG_INS.log(logger, logging.WARNING, "authentication of %s refused at %s: %s%s", peer, doing, error, why)
         return error
     if isinstance(error, BarrageError) and (not isinstance(error, InternalError) or error.error_id):
         throttle = _LOG_INS if call_facts().get("principal") is None else _REFUSALS

@@ -16,11 +16,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from barrage_server.arguments import as_path, callback, names, seconds, shown, text
-from barrage_server.errors import AuthenticationError, InvalidRequestError
+from barrage_server.errors import InvalidRequestError
 from barrage_server.extras import missing_extra
 from barrage_server.process import start_thread
 from barrage_server.public import public
-from barrage_server.server.authentication import REFUSED, Credentials
+from barrage_server.server.authentication import Credentials, refused
 from barrage_server.server.file_stamp import check_regular, file_stamp
 from barrage_server.server.principal import Principal
 
@@ -162,24 +162,45 @@ class WebTokens:
     def __call__(self, credentials: Credentials) -> Principal:
         """The caller; AuthenticationError when the token is missing, wrong or expired."""
         token = credentials.secret
-        if credentials.scheme != "bearer" or token.count(".") != 2 or len(token) > _MOST_BYTES:
-            raise AuthenticationError(REFUSED)
+        if credentials.scheme != "bearer" or token.count(".") != 2:
+            raise refused()  # no web token: another authenticator may know it
+        if len(token) > _MOST_BYTES:
+            raise refused(f"the web token has more than {_MOST_BYTES:,} characters")
         try:
             header = self._jwt.get_unverified_header(token)
             algorithm, key_id = header.get("alg"), header.get("kid")
-            if algorithm in self._algorithms:
-                fitting = [key for key in self._keys if key.fits(key_id, algorithm)]
-                if not fitting and self._url is not None:
-                    self._is_wanted = True
-                for key in fitting:
-                    claims = self._claims(token, key, algorithm)
-                    if claims is not None:
-                        return self._principal(claims, key)
-        except (self._jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError):
-            pass  # a damaged token
-        raise AuthenticationError(REFUSED)
+            if algorithm not in self._algorithms:
+                allowed = ", ".join(self._algorithms)
+                raise refused(
+                    f"the algorithm {shown(algorithm)} of the web token is not among those allowed: {allowed}"
+                )
+            fitting = [key for key in self._keys if key.fits(key_id, algorithm)]
+            if not fitting and self._url is not None:
+                self._is_wanted = True
+            for key in fitting:
+                claims = self._claims(token, key, algorithm)
+                if claims is not None:
+                    return self._principal(claims, key)
+        except (self._jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+            raise refused(self._reason(error)) from None
+        if not fitting:
+            raise refused(f"no key of the set is for web tokens with the key id {shown(key_id)} and {algorithm}")
+        raise refused("no key of the set has signed the web token")
 
     quick = __call__
+
+    def _reason(self, error: Exception) -> str:
+        """Why a token is refused, for the log. It has no part of the token."""
+        jwt = self._jwt
+        if isinstance(error, jwt.MissingRequiredClaimError):
+            return f"the web token has no claim {error.claim!r}"
+        reasons = {
+            jwt.ExpiredSignatureError: "the web token has expired",
+            jwt.ImmatureSignatureError: "the web token is not valid yet, by its claim 'nbf' or 'iat'",
+            jwt.InvalidAudienceError: f"the audience of the web token is not {shown(self._audience)}",
+            jwt.InvalidIssuerError: f"the issuer of the web token is not {shown(self._issuer)}",
+        }
+        return reasons.get(type(error), "the web token is damaged, or has claims of the wrong type")
 
     def holds(self, principal: Principal) -> bool:
         """Whether the key that signed the token of ``principal`` is still in the set."""
@@ -277,9 +298,9 @@ class WebTokens:
         if isinstance(roles, str):
             roles = roles.split()
         if not isinstance(name, str) or not name.strip():
-            raise AuthenticationError(REFUSED)
+            raise refused(f"the claim {shown(self._name_claim)} of the web token is no text, or an empty one")
         if not isinstance(roles, list | tuple) or not all(isinstance(role, str) for role in roles):
-            raise AuthenticationError(REFUSED)
+            raise refused(f"the claim {shown(self._roles_claim)} of the web token is no list of strings")
         return Principal(name, roles, float(claims["exp"]) + self._leeway, key.credential)
 
     def _data(self) -> bytes:

@@ -9,17 +9,23 @@ import json
 import os
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jwt
+import pyarrow.flight as fl
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from barrage_server.engine import UpdateGraph
 from barrage_server.errors import AuthenticationError, InvalidRequestError
-from barrage_server.server import Credentials, WebTokens, web_tokens
+from barrage_server.server import Credentials, Principal, Right, Role, Server, WebTokens, web_tokens
+from barrage_server.server.access import AccessControl
 from barrage_server.server.authentication import Authentication
+from barrage_server.server.catalog import Catalog
+from tests.server.conftest import address, endpoints
 from tests.waiting import until
 
 ISSUER, AUDIENCE = "https://login.example.com", "barrage"
@@ -127,7 +133,7 @@ def changed(part: int) -> Credentials:
     return Credentials("bearer", "", ".".join(parts))
 
 
-REFUSED = {
+REFUSED: dict[str, Callable[[], Credentials]] = {
     "nothing": lambda: Credentials("anonymous", "", ""),
     "no token": lambda: Credentials("bearer", "", "a.b.c"),
     "two parts": lambda: Credentials("bearer", "", "a.b"),
@@ -160,6 +166,75 @@ REFUSED = {
 def test_other_tokens_are_refused_with_one_text(path: Path, token: Any) -> None:
     with pytest.raises(AuthenticationError, match=r"^The token is missing or wrong\."):
         Authentication(made(path)).principal(token())
+
+
+REASONS = {
+    "nothing": "",
+    "two parts": "",
+    "no token": "the web token is damaged, or has claims of the wrong type",
+    "no signature": "the algorithm 'none' of the web token is not among those allowed: RS256, ES256",
+    "public key as a secret": "the algorithm 'HS256' of the web token is not among those allowed: RS256, ES256",
+    "another key": "no key of the set has signed the web token",
+    "unknown key": "no key of the set is for web tokens with the key id 'x' and RS256",
+    "expired": "the web token has expired",
+    "no expiry": "the web token has no claim 'exp'",
+    "not yet": "the web token is not valid yet, by its claim 'nbf' or 'iat'",
+    "another audience": "the audience of the web token is not 'barrage'",
+    "another issuer": "the issuer of the web token is not 'https://login.example.com'",
+    "name that is no text": "the claim 'sub' of the web token is no text, or an empty one",
+    "roles that are none": "the claim 'roles' of the web token is no list of strings",
+    "too long": "the web token has more than 16,384 characters",
+}
+
+
+@pytest.mark.parametrize(("case", "reason"), REASONS.items(), ids=REASONS)
+def test_the_error_has_the_reason_beside_its_text(path: Path, case: str, reason: str) -> None:
+    with pytest.raises(AuthenticationError) as caught:
+        made(path)(REFUSED[case]())
+    assert caught.value.reason == reason
+    assert not reason or reason not in str(caught.value)
+
+
+@pytest.mark.parametrize("beside", [(), ("shared",)], ids=["alone", "beside a token"])
+def test_the_log_has_the_reason_in_one_line_without_the_token_and_the_caller_does_not_learn_it(
+    path: Path, beside: tuple[str, ...], endpoint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = (json.dumps(part).encode() for part in ({"alg": "a\n" * 500, "kid": "r"}, claims()))
+    forged = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts).decode() + ".AA"
+    other = signed(aud="other").secret
+    with (
+        Server(token=[made(path), *beside], **endpoints(endpoint)) as server,
+        fl.connect(address(server, endpoint)) as client,
+    ):
+        for token in (other, forged):
+            header = (b"authorization", f"Bearer {token}".encode())
+            with pytest.raises(fl.FlightUnauthenticatedError, match="The token is missing or wrong") as caught:
+                list(client.list_flights(b"", fl.FlightCallOptions(headers=[header])))
+            assert "audience" not in str(caught.value)
+    lines = [record.getMessage() for record in caplog.records if "authentication of" in record.getMessage()]
+    assert any("(the audience of the web token is not 'barrage')" in line for line in lines)
+    assert any("of the web token is not among those allowed: RS256, ES256)" in line for line in lines)
+    assert all(line.isprintable() and len(line) < 1000 for line in lines)
+    assert not any(part in line for token in (other, forged) for part in token.split(".")[:2] for line in lines)
+
+
+def test_an_undefined_role_of_tokens_is_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    access = AccessControl(Catalog(UpdateGraph()), {"known": Role(["*"], ["read"])})
+    for _ in range(3):
+        assert access.rights(Principal("anna", ["known", "unknown\n"]), "t") == {Right.READ}
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["a caller has the role 'unknown\\n', which is not defined, and allows nothing"]
+
+
+def test_the_log_names_a_bounded_number_of_undefined_roles(caplog: pytest.LogCaptureFixture) -> None:
+    access = AccessControl(Catalog(UpdateGraph()), {"known": Role(["*"], ["read"])})
+    for number in range(1000):
+        access.rights(Principal("anna", [f"role {number}"]), "t")
+    assert len(caplog.records) == 101
+    assert "further roles" in caplog.records[-1].getMessage()
+    access.replace({"known": Role(["*"], ["list"])})
+    access.rights(Principal("anna", ["role 5"]), "t")
+    assert "'role 5'" in caplog.records[-1].getMessage()
 
 
 def test_within_the_leeway_a_token_is_valid(path: Path) -> None:
