@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from barrage_server.engine import BlinkTable, Table
 from barrage_server.errors import (
+    FencedError,
     InvalidRequestError,
     LostBatchesError,
     PublishError,
@@ -23,6 +24,7 @@ from barrage_server.errors import (
 from barrage_server.publish.delta import CheckNew, Part, TableStore, Target, publish_parts
 from barrage_server.publish.ledger import Identity, Ledger, LedgerEntry
 from barrage_server.publish.notes import BatchCommitted
+from barrage_server.publish.refused_batches import RefusedBatches
 from barrage_server.publish.staging import Staged, StagingArea
 from barrage_server.wire.commit_messages import (
     CommitPart,
@@ -48,11 +50,14 @@ class Committer:
     and changes nothing. A batch that does not follow the last one is refused.
     """
 
-    def __init__(self, store: TableStore, staging: StagingArea, ledger: Ledger) -> None:
+    def __init__(
+        self, store: TableStore, staging: StagingArea, ledger: Ledger, refused: RefusedBatches | None = None
+    ) -> None:
         self._store = store
         self._staging = staging
         self._ledger = ledger
         self._committing: set[str] = set()  # publishers
+        self._refused = RefusedBatches() if refused is None else refused
         self._ended = threading.Condition()
         ledger.watch(store.find)
 
@@ -80,7 +85,11 @@ class Committer:
         identity = Identity(request.publisher, request.epoch, principal)
         with self._turn_of(request.publisher):
             names = [part.table for part in request.parts]
-            self._ledger.admit(identity, names, now, takeover=request.takeover)
+            try:
+                self._ledger.admit(identity, names, now, takeover=request.takeover)
+            except FencedError as error:
+                self._refused.warn(identity, names, request.batch, error)
+                raise
             parts = [part for part in request.parts if not self._has(identity, part.table, request.batch)]
             for part in parts:
                 self._check_expected(request, identity, part)
@@ -90,6 +99,7 @@ class Committer:
                 self._store.graph.wait_until_durable()
                 rows, step = 0, self._store.graph.step
             self._drop_superseded(request, identity)
+            self._refused.committed(identity, names)
             lasts = [self._ledger.last_of(identity, name) for name in names]
             return CommitResult(
                 committed=bool(parts),
@@ -133,7 +143,12 @@ class Committer:
 
     def check_stage(self, request: StageRequest, principal: str = "") -> None:
         """Raise FencedError if the batch of ``request`` could never be committed."""
-        self._ledger.check(Identity(request.publisher, request.epoch, principal), takeover=True)
+        identity = Identity(request.publisher, request.epoch, principal)
+        try:
+            self._ledger.check(identity, takeover=True)
+        except FencedError as error:
+            self._refused.warn(identity, [request.table], request.batch, error)
+            raise
 
     def staged(self, request: StageRequest, token: str) -> None:
         """Drop a newly sealed entry if its batch has been committed meanwhile."""
@@ -210,10 +225,12 @@ class Committer:
             f"{missing} missing, and this server knows {known}"
         )
         if not request.allow_gap:
-            raise LostBatchesError(
+            error = LostBatchesError(
                 f"{text} (it was restarted, the table was dropped, or they went to another server). Publish the "
                 "missing batches first, counted from 0, or accept the gap with allow_gap=True (--allow-gap)."
             )
+            self._refused.warn(identity, [part.table], request.batch, error)
+            raise error
         logger.warning("%s; committed without them, as its publisher allows", text)
 
     def _needs_no_history(self, part: CommitPart) -> bool:

@@ -7,15 +7,17 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.errors import JournalError
 from barrage_server.journal.json_form import MALFORMED
-from barrage_server.publish import Committer, Ledger, StagingArea
+from barrage_server.log import Throttle
+from barrage_server.publish import Committer, Ledger, RefusedBatches, StagingArea
 from barrage_server.server.access import AccessControl, Role
 from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog, accept, never
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["assemble"]
 
 logger = logging.getLogger("barrage_server.server")
+
+_REFUSED_BATCHES: Final = (200, 20.0)
+"""Most lines of refused batches in the log: at once, and per second after those."""
 
 
 def assemble(
@@ -113,11 +118,12 @@ def assemble(
         check_kept=check_kept,
         keeps=keeps,
     )
+    warn = partial(Throttle(*_REFUSED_BATCHES).log, logger, logging.WARNING)
     server_state = ServerState(
         catalog=catalog,
         staging=staging,
         ledger=ledger,
-        committer=Committer(catalog, staging, ledger),
+        committer=Committer(catalog, staging, ledger, RefusedBatches(warn)),
         durability=durability,
         feeds=TableFeeds(dispatcher, subscriptions),
         dispatcher=dispatcher,

@@ -153,3 +153,44 @@ def test_a_publisher_beyond_the_room_of_the_ledger_is_refused_and_publishes_noth
         committer.commit(CommitRequest("second", "u", 0, schema=SCHEMA))
     assert catalog.find("u") is None
     assert committer.commit(CommitRequest("first", "t", 1, schema=SCHEMA)).committed
+
+
+# The log of refused batches.
+
+
+def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    return [line for line in lines if "is not committed" in line]
+
+
+def test_a_refused_gap_is_a_warning_once_until_the_publisher_commits(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        with pytest.raises(LostBatchesError):
+            desk.commit(5, desk.stage(5, row(5)), allow_gap=False)
+    (line,) = refusals(caplog)
+    assert line.startswith("batch 5 of publisher 'query' is not committed into table t: LostBatchesError: ")
+    assert "batches 0 to 4 are missing" in line
+    desk.commit(0, desk.stage(0, row(0)), allow_gap=False)
+    with pytest.raises(LostBatchesError):
+        desk.commit(2, desk.stage(2, row(2)), allow_gap=False)
+    assert "batch 1 is missing" in refusals(caplog)[-1]
+    assert len(refusals(caplog)) == 2
+
+
+@pytest.mark.parametrize("call", ["commit", "stage"])
+def test_a_fenced_publisher_is_a_warning_once_while_its_successor_commits(
+    desk: Desk, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    desk.commit(0, desk.stage(0, row(0), epoch="a"), epoch="a")
+    for batch in range(3):
+        desk.commit(batch, desk.stage(batch, row(batch), epoch="b"), epoch="b", takeover=True)
+        with pytest.raises(FencedError):
+            if call == "commit":
+                desk.commit(1, epoch="a")
+            else:
+                desk.committer.check_stage(StageRequest("query", "t", 1, "x", "a"))
+    (line,) = refusals(caplog)
+    assert line.startswith("batch 1 of publisher 'query' is not committed into table t: FencedError: ")
+    assert "taken over by epoch 'b'" in line

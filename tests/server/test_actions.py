@@ -23,7 +23,7 @@ from barrage_server.errors import (
     WireFormatError,
 )
 from barrage_server.flight.errors import from_flight
-from barrage_server.server import Limits, Server
+from barrage_server.server import Limits, Server, assembly
 from barrage_server.wire.commit_messages import CommitRequest, StageEnd, StageRequest, StageResult
 from barrage_server.wire.json_message import schema_to_base64
 from barrage_server.wire.protocol import CreateRequest, PublishMode, TableKind
@@ -113,6 +113,19 @@ def test_a_blink_table_takes_batches_without_those_before(server: Server, client
     body = CommitRequest("query", "blink", 7, schema=SCHEMA).to_json()
     assert act(client, "barrage.commit", body)["committed"]
     assert act(client, "barrage.last_batch", asked) == {"last_batch": 7, "takes_gaps": True}
+
+
+def test_a_client_with_many_names_does_not_flood_the_log_with_refused_batches(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(assembly, "_REFUSED_BATCHES", (5, 0.0))
+    with Server() as server, fl.connect(server.uri) as client:
+        for number in range(20):
+            body = CommitRequest(f"p{number}", "t", 5, schema=SCHEMA).to_json()
+            assert type(refused(client, "barrage.commit", body)) is LostBatchesError
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line for line in lines if "batches 0 to 4 are missing" in line] == lines
+    assert len(lines) == 5
 
 
 def test_a_new_epoch_of_a_used_name_is_refused_unless_told(client: fl.FlightClient) -> None:
