@@ -148,9 +148,13 @@ class ForbiddenError(BarrageError):
     """A right that the caller's roles lack. The text names the right and the table.
 
     A table on which the caller has no right at all is an :class:`UnknownTableError` instead.
+
+    Attributes:
+        is_routine: programs ask without knowing whether they may: the log of the server has it at the level DEBUG.
     """
 
     code = "PERMISSION_DENIED"
+    is_routine: bool = False
 
 
 class LimitError(BarrageError):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from barrage_server.errors import AuthenticationError, BarrageError, InternalError
+from barrage_server.errors import AuthenticationError, BarrageError, ForbiddenError, InternalError
 from barrage_server.flight.errors import to_flight
 from barrage_server.log import CallFacts, Throttle, about, call_facts, one_line, serving_call
 
@@ -59,7 +59,8 @@ def _safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
         return error
     if isinstance(error, BarrageError) and (not isinstance(error, InternalError) or error.error_id):
         throttle = _LOG_INS if call_facts().get("principal") is None else _REFUSALS
-        throttle.log(logger, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
+        level = logging.DEBUG if isinstance(error, ForbiddenError) and error.is_routine else logging.INFO
+        throttle.log(logger, level, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
         return error
     error_id = call_facts().get("request_id") or secrets.token_hex(8)
     logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error, extra={"request_id": error_id})

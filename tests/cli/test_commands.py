@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from pathlib import Path
 
@@ -94,6 +95,20 @@ def test_figures_are_whole_in_a_narrow_terminal(
     code, out, _ = command("stats", server.uri)
     assert code == 0
     assert out.splitlines()[-1].split()[:3] == ["quotes", "keyed", f"{quotes.size:,}"]
+
+
+def test_tables_of_a_caller_without_statistics_leaves_no_refusal_in_the_log(
+    command: Command, caplog: pytest.LogCaptureFixture
+) -> None:
+    roles = {"reader": bs.Role(["*"], ["list", "read"])}
+    with bs.Server(token="t", roles=roles, default_roles=["reader"]) as server:
+        server.append_table("trades", {"n": "int64"})
+        with caplog.at_level(logging.INFO):
+            assert "trades" in command("tables", server.uri, "--token", "t")[1]
+            assert "refused" not in caplog.text
+        with caplog.at_level(logging.DEBUG):
+            assert command("stats", server.uri, "--token", "t")[0] == EXIT_FAILURE
+        assert "refused: ForbiddenError: The right 'statistics' is missing" in caplog.text
 
 
 def test_tables_as_json(server: bs.Server, quotes: KeyedTable, command: Command) -> None:
