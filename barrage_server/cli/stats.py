@@ -24,7 +24,7 @@ _NO_WRAPPING: Final = 10_000
 """Width in characters that no line reaches."""
 _NAME_WIDTH: Final = 8
 """Least width in characters of a name, which is folded; numbers are neither folded nor cut."""
-_TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step", "failed")
+_TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step", "durable", "failed")
 _SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
 _STREAMS: Final = ("kind", "table", "peer", "user", "open_seconds", "awaited", "awaited_seconds", "messages", "nbytes")
 _RESULTS: Final = ("name", "operation", "user", "rows", "state_bytes", "cycles", "changed_rows", "seconds", "failed")
@@ -68,6 +68,8 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
         count(staging.get("entries", 0), "batches staged"),
     ]
     console.print(" · ".join(facts), markup=False)
+    if (reason := found.get("read_only")) is not None:
+        console.print(f"commits to durable tables are refused: {one_line(str(reason))}", style="bold red", markup=False)
     commits = _commits(found)
     shown = (
         (tables, _TABLES),

@@ -62,6 +62,9 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
     listing = Table(box=None, pad_edge=False, header_style="bold")
     listing.add_column("table", style="cyan", no_wrap=True)
     listing.add_column("rows", justify="right", no_wrap=True)
+    tells_durable = any(info.durable is not None for info in found)
+    if tells_durable:  # Deephaven servers do not
+        listing.add_column("durable", no_wrap=True)
     listing.add_column("key", no_wrap=True)
     listing.add_column("columns", overflow="fold")
     for info in found:
@@ -69,9 +72,9 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
         rows = "?" if info.size < 0 else count(info.size)
         if info.name in failed:
             rows += ", failed"
-        listing.add_row(
-            Text(one_line(info.name)), rows, Text(one_line(", ".join(info.key_columns)) or "-"), Text(one_line(columns))
-        )
+        durable = [] if not tells_durable else ["yes" if info.durable else "-"]
+        key = Text(one_line(", ".join(info.key_columns)) or "-")
+        listing.add_row(Text(one_line(info.name)), rows, *durable, key, Text(one_line(columns)))
     if found:
         console.print(listing)
     if computed is not None:
@@ -133,6 +136,7 @@ def _described(info: TableInfo) -> dict[str, object]:
         "name": info.name,
         "rows": info.size,
         "key": list(info.key_columns),
+        "durable": info.durable,
         "columns": {field.name: str(field.type) for field in info.schema},
         "attributes": {name: value for name, value in info.attributes.items() if isinstance(value, _JSON_SCALARS)},
     }

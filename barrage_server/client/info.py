@@ -23,6 +23,8 @@ class TableInfo:
         size: rows at that moment; -1 when the server does not say.
         attributes: what the server promises about the table, such as ``AppendOnly`` or ``BlinkTable``.
         key_columns: the columns whose values identify a row; empty when there are none.
+        durable: whether the table is in the server's data directory, and is there again when the server starts again;
+            ``None`` when the server does not say.
     """
 
     name: str
@@ -30,6 +32,7 @@ class TableInfo:
     size: int
     attributes: dict[str, object] = field(default_factory=dict)
     key_columns: tuple[str, ...] = ()
+    durable: bool | None = None
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{column.name}: {column.type}" for column in self.schema)

@@ -11,6 +11,7 @@ from barrage_server.client.info import TableInfo
 from barrage_server.client.names import descriptor_of, listed_name
 from barrage_server.wire.schema import key_columns, table_attributes
 from barrage_server.wire.soundness import check_schema
+from barrage_server.wire.table_facts import TableFacts
 
 __all__ = ["look_up", "table_info"]
 
@@ -43,4 +44,5 @@ def _described(name: str, info: flight.FlightInfo) -> TableInfo:
         size=info.total_records,
         attributes=table_attributes(schema),
         key_columns=key_columns(schema),
+        durable=TableFacts.received(bytes(info.app_metadata)).durable,
     )

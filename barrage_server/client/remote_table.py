@@ -108,6 +108,14 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         return self._described().key_columns
 
     @property
+    def durable(self) -> bool | None:
+        """Whether the table is in the server's data directory; ``None`` if unknown.
+
+        Computes a plan, for which it is ``None``.
+        """
+        return self._described().durable
+
+    @property
     def size(self) -> int:
         """The number of rows; -1 when the server does not say.
 
@@ -376,7 +384,7 @@ def planned(session: Session, operation: Operation, inputs: tuple[RemoteTable, .
 
 
 def _fields(info: TableInfo) -> tuple[object, ...]:
-    return info.name, info.schema, info.size, info.attributes, info.key_columns
+    return info.name, info.schema, info.size, info.attributes, info.key_columns, info.durable
 
 
 def _plan_of(operation: Operation, inputs: tuple[RemoteTable, ...]) -> Plan:

@@ -216,10 +216,11 @@ class Catalog:
             self._tell_watchers()
             columns, extra = count(len(table.schema), "columns"), {"table": table.name}
             with about(facts):  # another publisher's thread may run the cycle
-                logger.info("table %s: made, %s, %s", table.name, kind_name(table), columns, extra=extra)
+                logger.info("table %s: made, %s, %s%s", table.name, kind_name(table), columns, kept, extra=extra)
 
-        facts = call_facts()
-        return TableMade(table, happen, spec, told=told, is_durable=self._is_kept(table, spec))
+        facts, is_kept = call_facts(), self._is_kept(table, spec)
+        kept = "" if self._is_durable is never else ", durable" if is_kept else ", in memory"
+        return TableMade(table, happen, spec, told=told, is_durable=is_kept)
 
     def restore(self, tables: Iterable[Table]) -> None:
         """Serve tables that were recovered, before there are others."""

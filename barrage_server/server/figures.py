@@ -53,7 +53,7 @@ def collected(
     exchanges = streams.subscriptions()
     listed = server_state.catalog.tables()
     served = frozenset(listed)
-    tables = tuple(_figures(table, served, server_state.feeds.count(table)) for table in listed)
+    tables = tuple(_figures(table, served, server_state) for table in listed)
     commits = server_state.ledger.entries().items()
     return ServerStatistics(
         uptime_seconds=uptime_seconds,
@@ -72,10 +72,11 @@ def collected(
         retained_bytes=server_state.resumption.history.nbytes,
         results=server_state.results.statistics(),
         followed=followed,
+        read_only=None if server_state.durability is None else server_state.durability.failure,
     )
 
 
-def _figures(table: Table, served: Collection[Table], subscribers: int) -> TableStatistics:
+def _figures(table: Table, served: Collection[Table], server_state: ServerState) -> TableStatistics:
     kind = kind_name(table)
     nodes = _unnamed(table, served) if kind == "derived" else []
     counted = {parent for node in nodes if isinstance(node, DerivedTable) for parent in node.included}
@@ -86,12 +87,13 @@ def _figures(table: Table, served: Collection[Table], subscribers: int) -> Table
         rows=table.size,
         nbytes=table.nbytes,
         step=table.version.step,
-        subscribers=subscribers,
+        subscribers=server_state.feeds.count(table),
         failed=table.failure is not None,
         state_bytes=sum(node.state_bytes for node in nodes if node not in counted),
         cycles=0 if computed is None else computed.cycles,
         changed_rows=0 if computed is None else computed.changed_rows,
         seconds=sum([node.seconds for node in nodes if isinstance(node, DerivedTable)], 0.0),
+        durable=server_state.catalog.keeps(table),
     )
 
 

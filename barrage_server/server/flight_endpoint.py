@@ -205,6 +205,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
             [fl.FlightEndpoint(ticket, [uri if uri is not None else SAME_CONNECTION])],
             total_records=table.size,
             total_bytes=-1,
+            app_metadata=self._server_state.facts_of(table),
         )
 
 

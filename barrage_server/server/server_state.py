@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from barrage_server.engine import Table
+from barrage_server.engine.restricted import source_of
 from barrage_server.errors import BarrageError
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.publish.delta import CheckNew
@@ -32,6 +34,7 @@ from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Streams
 from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.server.workers import Workers
+from barrage_server.wire.table_facts import TableFacts
 
 if TYPE_CHECKING:
     from barrage_server.server.durability import Durability
@@ -129,6 +132,13 @@ class ServerState:
                 admit(tables)
 
             yield check_new
+
+    def facts_of(self, table: Table) -> bytes:
+        """The ``app_metadata`` of the description of a table; empty for a result."""
+        source = source_of(table)
+        if self.catalog.find(source.name) is not source:
+            return b""
+        return TableFacts(self.catalog.keeps(source)).to_json()
 
     def end_disallowed(self) -> None:
         """End streams whose credentials no longer hold, or that roles no longer allow."""

@@ -32,6 +32,7 @@ class TableStatistics:
         cycles: of a derived table, the number of cycles in which it followed its inputs.
         changed_rows: rows added, removed and modified in these cycles.
         seconds: processor time of these cycles, with that of tables without a name that it is computed from.
+        durable: whether it is in the data directory.
 
     """
 
@@ -46,6 +47,7 @@ class TableStatistics:
     cycles: int = 0
     changed_rows: int = 0
     seconds: float = 0.0
+    durable: bool = False
 
 
 @public
@@ -176,6 +178,8 @@ class ServerStatistics:
         retained_bytes: approximate bytes of the updates that are retained for returning subscribers.
         results: one entry per table computed for clients, in descending order of processor time.
         followed: one entry per table that follows a table of another server, by name.
+        read_only: the reason why commits to durable tables are refused, because the data directory could not be
+            written; ``None`` while they are accepted.
 
     """
 
@@ -195,6 +199,7 @@ class ServerStatistics:
     retained_bytes: int = 0
     results: tuple[ResultStatistics, ...] = ()
     followed: tuple[FollowedStatistics, ...] = ()
+    read_only: str | None = None
 
     def of_tables(self, allowed: Callable[[str], bool]) -> Self:
         """The statistics without entries of tables whose names are not ``allowed``."""

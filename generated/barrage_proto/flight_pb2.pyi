@@ -88,20 +88,22 @@ class FlightDescriptor(_message.Message):
     def __init__(self, type: _Optional[_Union[FlightDescriptor.DescriptorType, str]] = ..., cmd: _Optional[bytes] = ..., path: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FlightInfo(_message.Message):
-    __slots__ = ("schema", "flight_descriptor", "endpoint", "total_records", "total_bytes", "ordered")
+    __slots__ = ("schema", "flight_descriptor", "endpoint", "total_records", "total_bytes", "ordered", "app_metadata")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_DESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_RECORDS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     ORDERED_FIELD_NUMBER: _ClassVar[int]
+    APP_METADATA_FIELD_NUMBER: _ClassVar[int]
     schema: bytes
     flight_descriptor: FlightDescriptor
     endpoint: _containers.RepeatedCompositeFieldContainer[FlightEndpoint]
     total_records: int
     total_bytes: int
     ordered: bool
-    def __init__(self, schema: _Optional[bytes] = ..., flight_descriptor: _Optional[_Union[FlightDescriptor, _Mapping]] = ..., endpoint: _Optional[_Iterable[_Union[FlightEndpoint, _Mapping]]] = ..., total_records: _Optional[int] = ..., total_bytes: _Optional[int] = ..., ordered: _Optional[bool] = ...) -> None: ...
+    app_metadata: bytes
+    def __init__(self, schema: _Optional[bytes] = ..., flight_descriptor: _Optional[_Union[FlightDescriptor, _Mapping]] = ..., endpoint: _Optional[_Iterable[_Union[FlightEndpoint, _Mapping]]] = ..., total_records: _Optional[int] = ..., total_bytes: _Optional[int] = ..., ordered: _Optional[bool] = ..., app_metadata: _Optional[bytes] = ...) -> None: ...
 
 class FlightEndpoint(_message.Message):
     __slots__ = ("ticket", "location")

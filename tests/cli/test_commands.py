@@ -26,9 +26,9 @@ def test_tables_lists_sizes_keys_and_columns(server: bs.Server, quotes: KeyedTab
     code, out, err = command("tables", server.uri)
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()] == [
-        ["table", "rows", "key", "columns"],
-        ["quotes", "3", "sym", "sym", "string,", "price", "double,", "size", "int64"],
-        ["trades", "0", "-", "at", "timestamp[us,", "tz=UTC]"],
+        ["table", "rows", "durable", "key", "columns"],
+        ["quotes", "3", "-", "sym", "sym", "string,", "price", "double,", "size", "int64"],
+        ["trades", "0", "-", "-", "at", "timestamp[us,", "tz=UTC]"],
     ]
 
 

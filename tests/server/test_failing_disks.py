@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 import barrage_server as bs
+from barrage_server.cli.boundary import run
 from barrage_server.errors import AlreadyExistsError, ReadOnlyError
 from barrage_server.journal.files import JournalFile, OsDirectory
 from tests.server.durable import SCHEMA, durability_of, rows
@@ -222,3 +225,55 @@ def test_a_moved_folder_stays_that_of_its_server(folder: Path, tmp_path: Path) -
     for path, name, keys in ((moved, "one", [1, 3, 3]), (folder, "two", [2, 3])):
         with bs.Server(data_dir=path) as again:
             assert again.table(name).to_arrow()["key"].to_pylist() == keys
+
+
+def test_statistics_and_stats_say_that_the_disk_refuses_commits_and_tables_which_are_durable(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FailingDisk(monkeypatch)
+    with (
+        caplog.at_level(logging.INFO),
+        bs.Server(data_dir=folder, fsync="always") as server,
+        bs.connect(server.uri) as client,
+    ):
+        client.publish("t", rows(1))
+        client.create_table("memory", SCHEMA, durable=False)
+        assert {info.name: info.durable for info in client.tables()} == {"t": True, "memory": False}
+        assert client.statistics()["read_only"] is None
+        assert run(["stats", server.uri]) == 0
+        assert "refused" not in capsys.readouterr().out
+        disk.fails = True
+        with pytest.raises(ReadOnlyError):
+            client.publish("t", rows(2))
+        figures = client.statistics()
+        reason = (
+            "the data directory cannot be written (No space left on device). Mend that, and start the server again."
+        )
+        assert figures["read_only"] == server.statistics().read_only == reason
+        assert {entry["name"]: entry["durable"] for entry in figures["tables"]} == {"t": True, "memory": False}
+        assert run(["stats", server.uri]) == 0
+        assert f"commits to durable tables are refused: {reason}" in capsys.readouterr().out.splitlines()
+        assert run(["tables", server.uri]) == 0
+        lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+        assert lines == [["table", "rows", "durable"], ["memory", "0", "-"], ["t", "1", "yes"]]
+        assert run(["tables", server.uri, "--json"]) == 0
+        described = map(json.loads, capsys.readouterr().out.splitlines())
+        assert {entry["name"]: entry["durable"] for entry in described} == {"t": True, "memory": False}
+    assert "table t: made, append, 2 columns, durable" in caplog.messages
+    assert "table memory: made, append, 2 columns, in memory" in caplog.messages
+
+
+def test_a_caller_without_the_right_learns_nothing_of_the_disk() -> None:
+    roles = {"reader": bs.Role(["*"], ["list", "read"])}
+    with (
+        bs.Server(token="t", roles=roles, default_roles=["reader"]) as server,
+        bs.connect(server.uri, token="t") as client,
+        pytest.raises(bs.ForbiddenError, match="'statistics'"),
+    ):
+        client.statistics()
+
+
+def test_without_a_data_directory_the_log_does_not_say_where_a_table_is(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), bs.Server() as server:
+        server.create_table("t", SCHEMA)
+    assert "table t: made, append, 2 columns" in caplog.messages

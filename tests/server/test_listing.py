@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
@@ -10,7 +13,8 @@ from barrage_server.engine import KeyedTable
 from barrage_server.errors import InvalidRequestError, UnknownTableError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
-from tests.server.conftest import SCHEMA, address
+from barrage_server.wire.table_facts import TableFacts
+from tests.server.conftest import SCHEMA, address, endpoints
 from tests.waiting import until
 
 
@@ -26,6 +30,29 @@ def test_every_table_is_listed_with_what_a_client_needs(
     assert listed.endpoints[0].locations == [fl.Location(address(server, endpoint))]
     assert listed.schema.equals(SCHEMA)
     assert listed.schema.field("sym").metadata[b"deephaven:type"] == b"java.lang.String"
+
+
+def test_the_listing_and_a_description_say_which_tables_are_durable(folder: Path, endpoint: str) -> None:
+    with Server(data_dir=folder, **endpoints(endpoint)) as server, fl.connect(address(server, endpoint)) as client:
+        server.append_table("kept", SCHEMA)
+        server.append_table("memory", SCHEMA, durable=False)
+        server.add_table("derived", server.table("kept").where("price > 1"))
+        listed = {info.descriptor.path[1].decode(): info for info in client.list_flights()}
+        results = client.do_action(fl.Action("barrage.tables", b""))
+        action = [fl.FlightInfo.deserialize(one.body.to_pybytes()) for one in results]
+        for infos in (listed.values(), action):
+            told = {info.descriptor.path[1].decode(): json.loads(info.app_metadata) for info in infos}
+            assert told == {"derived": {"durable": False}, "kept": {"durable": True}, "memory": {"durable": False}}
+        described = client.get_flight_info(fl.FlightDescriptor.for_path("kept"))
+        assert json.loads(described.app_metadata) == {"durable": True}
+        plan = {"operations": [{"verb": "where", "inputs": [{"table": "kept"}], "conditions": ["price > 1"]}]}
+        result = client.get_flight_info(fl.FlightDescriptor.for_command(json.dumps(plan).encode()))
+        assert result.app_metadata == b""
+
+
+@pytest.mark.parametrize("metadata", [b"", b"x", b"[]", b"{}", b'{"durable": 3}', b'{"durable": true, "new": 1}'])
+def test_facts_that_are_missing_new_or_of_other_servers_do_not_end_a_listing(metadata: bytes) -> None:
+    assert TableFacts.received(metadata).durable is (True if b"new" in metadata else None)
 
 
 def test_criteria_are_the_beginning_of_a_name(server: Server, client: fl.FlightClient, quotes: KeyedTable) -> None:

@@ -263,6 +263,7 @@ class FlightService:
             endpoint=[endpoint],
             total_records=table.version.size,
             total_bytes=-1,
+            app_metadata=self._state.server_state.facts_of(table),
         )
 
 
