@@ -186,6 +186,15 @@ class Channel:
         self._server_kind = ServerKind.of(knows_health=found, has_session=self.login.has_session)
         return self._server_kind
 
+    def check_credentials(self, timeout: float) -> None:
+        """Make a cheap call, of at most ``timeout`` seconds.
+
+        Raises:
+            AuthenticationError: the server refuses the credentials.
+            BarrageError: the server does not answer in time.
+        """
+        self.logged_in(lambda: self._asks_health(timeout))
+
     @property
     def server_kind(self) -> ServerKind:
         """The kind of the server; makes a call if it is not known yet."""
@@ -308,15 +317,16 @@ class Channel:
         """Close the connection, because the interpreter ends."""
         self.close()
 
-    def _asks_health(self) -> bool:
+    def _asks_health(self, timeout: float | None = None) -> bool:
         """Make a cheap call; return whether it is a server of this project.
 
         The call is an action that no other server has. ``list_actions`` would not do: when a server cancels it, pyarrow
         interrupts the main thread, from any calling thread.
         """
+        options = self.short() if timeout is None else self.options(timeout=timeout)
         try:
             with translated(self.address):
-                return bool(list(self.client().do_action(flight.Action(HEALTH_ACTION, b""), self.short())))
+                return bool(list(self.client().do_action(flight.Action(HEALTH_ACTION, b""), options)))
         except (UnsupportedOperationError, NotFoundError, InvalidRequestError):
             return False  # the server answers, without that action
 

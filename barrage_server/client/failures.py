@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from barrage_server.errors import (
+    AuthenticationError,
     BarrageError,
     InternalError,
     LimitError,
@@ -20,7 +21,7 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.errors import from_flight, is_told
 
-__all__ = ["is_passing", "release", "translated", "typed_error"]
+__all__ = ["is_passing", "refusal_in", "release", "translated", "typed_error"]
 
 logger = logging.getLogger("barrage_server.client")
 
@@ -116,6 +117,14 @@ def translated(address: str = "") -> Iterator[None]:
 def is_passing(error: BarrageError) -> bool:
     """Whether a later retry may succeed."""
     return isinstance(error, (UnavailableError, LimitError))
+
+
+def refusal_in(error: BaseException | None) -> AuthenticationError | None:
+    """The refusal of credentials that ``error`` is, or that caused it; None without."""
+    if isinstance(error, AuthenticationError):
+        return error
+    cause = None if error is None else error.__cause__
+    return cause if isinstance(cause, AuthenticationError) else None
 
 
 def release(writer: flight.FlightStreamWriter) -> None:

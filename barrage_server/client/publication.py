@@ -16,7 +16,7 @@ from barrage_server.arguments import seconds
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
 from barrage_server.engine import Table, TableUpdate, TableVersion
-from barrage_server.errors import BarrageError, DeadlineError, InternalError, UnavailableError
+from barrage_server.errors import AuthenticationError, BarrageError, DeadlineError, InternalError, UnavailableError
 from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.public import public
 from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
@@ -31,6 +31,8 @@ logger = logging.getLogger("barrage_server.client")
 
 # Seconds that close() waits for the server's confirmation, after the time for sending.
 _FINISH_SECONDS: Final = 5.0
+# Seconds for the question whether the server has cut the connection because of the credentials.
+_CHECK_SECONDS: Final = 2.0
 
 
 @public
@@ -223,10 +225,27 @@ class Publication:
             self._finish()
         except BarrageError as reason:
             error = error or reason
+        if isinstance(error, UnavailableError):
+            error = self._refusal_after(error) or error
         with self._changed:
             self._error = error
             self._ended = True
             self._changed.notify_all()
+
+    def _refusal_after(self, error: UnavailableError) -> AuthenticationError | None:
+        """The error if the server has cut the connection because of the credentials."""
+        try:
+            self._channel.check_credentials(_CHECK_SECONDS)
+        except AuthenticationError as refusal:
+            found = AuthenticationError(
+                f"The server has cut off the publication of '{self.name}', because it accepts its credentials no more: "
+                f"{refusal}"
+            )
+            found.__cause__ = error
+            return found
+        except BarrageError as reason:
+            logger.debug("publication of %r: the credentials could not be checked: %s", self.name, reason)
+        return None
 
     def _send(self) -> None:
         while True:

@@ -104,11 +104,14 @@ class SubscriptionStream:
             except StopIteration:
                 raise UnavailableError(f"{self._address} ended the stream.") from None
             except (flight.FlightError, pa.ArrowException, OSError) as error:
-                raise self._reason(typed_error(error, self._address)) from None
+                found = typed_error(error, self._address)
+                reason = self._reason(found)
+                raise reason from None if reason is found else found
             try:
                 message = completed(chunk, reader)
             except AuthenticationError as error:
-                raise self._reason(error) from None
+                reason = self._reason(error)
+                raise reason from None if reason is error else error
             if message is not None:
                 yield message
 

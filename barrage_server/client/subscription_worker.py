@@ -13,7 +13,7 @@ import pyarrow as pa
 from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
-from barrage_server.client.failures import is_passing
+from barrage_server.client.failures import is_passing, refusal_in
 from barrage_server.client.names import FlightAddress
 from barrage_server.client.page_source import PageSource
 from barrage_server.client.positions import Positions
@@ -190,6 +190,7 @@ class SubscriptionWorker:
         lost_at = 0.0
         delays: Iterator[float] = iter(())
         is_first, is_renewed = True, False
+        refusal: AuthenticationError | None = None  # of the credentials of a stream, since its last message
         while not self.status.state.is_final:
             seen = self.status.messages
             try:
@@ -199,6 +200,7 @@ class SubscriptionWorker:
                     if self.status.is_over:
                         return
                     is_renewed = is_renewed and self.status.messages == seen
+                    refusal = refusal if self.status.messages == seen else None
                     if self._reopen:
                         self._reopen = False
                         continue
@@ -208,8 +210,12 @@ class SubscriptionWorker:
                     if self.status.state is LiveState.CONNECTING and is_first and isinstance(error, UnavailableError):
                         is_first = False  # the server has closed an idle connection
                         continue
+                    if refusal is not None and isinstance(error, AuthenticationError):
+                        raise refusal from error  # it says why, and the later one that nothing is accepted any more
                     if self.status.state is LiveState.CONNECTING or not self._comes_back(error, seen):
                         raise
+                    if refusal is None and self._channel.server_kind is ServerKind.BARRAGE:
+                        refusal = refusal_in(error)
                     if self.status.state is LiveState.LIVE:
                         lost_at, delays = time.monotonic(), self._retry.delays()
                         self._enter(LiveState.RECONNECTING)
@@ -230,6 +236,8 @@ class SubscriptionWorker:
         delay = next(delays, None)
         away = time.monotonic() - lost_at
         if delay is None or (self._retry.deadline is not None and away > self._retry.deadline):
+            if isinstance(error, AuthenticationError):
+                raise error
             raise UnavailableError(
                 f"Table '{self.name}' was lost, and could not be reached again within {away:.0f} s: {error}"
             ) from error

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from barrage_server.client import Client, LiveTable, RetryPolicy, TableInfo, Update
+from barrage_server.client.failures import refusal_in
 from barrage_server.engine import ReplicaTable, Table, TableTraits, UpdateGraph
-from barrage_server.errors import BarrageError, InternalError, InvalidRequestError
+from barrage_server.errors import AuthenticationError, BarrageError, InternalError, InvalidRequestError
 from barrage_server.log import count
 from barrage_server.process import start_thread
 from barrage_server.relay.attributes import ROUTE, forwarded, on_route
@@ -104,6 +105,9 @@ class UpstreamFeed:
             with progress.changed:
                 if progress.closing.is_set():
                     return
+                if isinstance(error, AuthenticationError):
+                    # the first one says why, as that of a stream whose credentials have expired
+                    error = refusal_in(progress.error) or error
                 again = str(error) == str(progress.error)
                 progress.enter(FollowedState.after(error), error)
             if not progress.closing.wait(delay):

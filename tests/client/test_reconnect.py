@@ -6,6 +6,7 @@ import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -194,5 +195,53 @@ def test_a_changed_entry_of_valid_credentials_ends_no_live_table(tmp_path: Path,
             path.write_text("[[tokens]]\nname = 'bob'\ntoken = 'other'\n")
             assert states.get(timeout=20) is bs.LiveState.RECONNECTING
             assert states.get(timeout=20) is bs.LiveState.FAILED
-            with pytest.raises(bs.AuthenticationError):
+            with pytest.raises(bs.AuthenticationError, match=r"^These credentials have expired or were revoked"):
                 live.wait_until(lambda live: live.size == 2, timeout=20)
+            assert live.error is not None and "The token is missing or wrong" in str(live.error.__cause__)
+
+
+FRONTS = pytest.mark.parametrize("front", [{"front": "pyarrow"}, {"front": "grpc"}, {"deephaven_port": 0}], ids=str)
+
+
+def _revoked(path: Path, *, revoke: bool) -> None:
+    """A file of credentials with those of ann, or without."""
+    tokens = {"bob": "other"} if revoke else {"ann": "right", "bob": "other"}
+    path.write_text("".join(f"[[tokens]]\nname = '{name}'\ntoken = '{token}'\n" for name, token in tokens.items()))
+
+
+@FRONTS
+def test_without_retries_the_error_is_that_of_the_credentials_and_the_log_names_their_holder(
+    tmp_path: Path, front: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "credentials.toml"
+    _revoked(path, revoke=False)
+    with bs.Server(token=bs.CredentialFile(path), **front) as server:
+        server.append_table("t", SCHEMA)
+        uri = server.deephaven_uri or server.uri
+        with bs.connect(uri, token="right", retry=bs.RetryPolicy.never()) as client, client.subscribe("t") as live:
+            _revoked(path, revoke=True)
+            with pytest.raises(bs.AuthenticationError, match=r"^These credentials have expired or were revoked"):
+                live.wait_until(lambda live: live.size == 1, timeout=20)
+    assert any(
+        "These credentials have expired or were revoked" in line and "(those of 'ann' were revoked or changed)" in line
+        for line in caplog.messages
+    )
+
+
+@FRONTS
+def test_a_publication_whose_credentials_were_revoked_says_so(tmp_path: Path, front: dict[str, Any]) -> None:
+    path = tmp_path / "credentials.toml"
+    _revoked(path, revoke=False)
+    with bs.Server(token=bs.CredentialFile(path), **front) as server, bs.Server() as local:
+        uri = server.deephaven_uri or server.uri
+        table = local.append_table("t", SCHEMA)
+        with bs.connect(uri, token="right") as client:
+            publication = client.publish_live("p", table)
+            _revoked(path, revoke=True)
+            until(lambda: not publication.is_open, 20)
+            with pytest.raises(bs.AuthenticationError, match="credentials") as caught:
+                publication.close()
+            if front == {"front": "pyarrow"}:  # which cuts the connection, and can send no reason
+                assert isinstance(caught.value.__cause__, bs.UnavailableError)
+            else:
+                assert str(caught.value).startswith("These credentials have expired or were revoked")

@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from argon2 import PasswordHasher
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable, Table, TableUpdate
 from barrage_server.flight.sockets import shut_all
 from barrage_server.rowset import RowSet
+from barrage_server.server.translate import error_counts
 from tests.relay.conftest import Upstream
 from tests.waiting import until
 
@@ -235,4 +239,28 @@ def test_the_log_says_that_an_upstream_came_back_empty(
     with bs.Server(port=upstream.port) as server:
         server.keyed_table("quotes", SCHEMA, key=["key"])
         until(lambda: any("came back empty; what was here, 3 rows, is gone" in text for text in caplog.messages))
+    followed.close()
+
+
+@pytest.mark.parametrize("way", ["token", "password"])
+def test_a_relay_whose_credentials_were_revoked_says_so_while_it_tries_on(
+    tmp_path: Path, relay: bs.Server, way: str
+) -> None:
+    path = tmp_path / "credentials.toml"
+    hashed = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash("right")
+    secret = "[[tokens]]\ntoken = 'right'" if way == "token" else f"[[users]]\npassword = '{hashed}'"
+    ann, bob = f"{secret}\nname = 'ann'\n", "[[tokens]]\nname = 'bob'\ntoken = 'other'\n"
+    path.write_text(ann + bob)
+    shown: dict[str, Any] = {"token": "right"} if way == "token" else {"user": "ann", "password": "right"}
+    with bs.Server(token=bs.CredentialFile(path)) as server:
+        _quotes(server, 1)
+        followed = relay.follow(f"{server.uri}/quotes", interval_ms=1, max_delay=0.05, **shown)
+        path.write_text(bob)
+        followed.wait_for(bs.FollowedState.REFUSED, 20)
+        refusals = error_counts().get("AuthenticationError", 0)
+        until(lambda: error_counts()["AuthenticationError"] > refusals + 3)
+        assert "These credentials have expired or were revoked" in str(followed.error)
+        path.write_text(ann + bob)
+        followed.wait_live(20)
+        assert followed.error is None
     followed.close()

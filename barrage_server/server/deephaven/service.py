@@ -134,7 +134,7 @@ class DeephavenService:
                 raise
             if self._state.stopping.is_set():  # with another status a client would not reconnect
                 return Status.of("UNAVAILABLE", "The server is shutting down.")
-            return Status.of("UNAUTHENTICATED", "The session has ended.")
+            return self._ended(session, doing, call.peer)
         except Exception as error:  # the boundary: the client gets a status with a safe text
             safe = safe_error(error, doing, call.peer)
             return Status.of(safe.code, tagged_text(safe))
@@ -142,6 +142,16 @@ class DeephavenService:
             if session is not None:
                 session.calls.discard(task)
         return Status.OK
+
+    def _ended(self, session: Session, doing: str, peer: str) -> Status:
+        """The status of a call whose session has ended, with the reason if it is known."""
+        try:
+            if session.principal is not UNAUTHENTICATED:
+                self._state.authentication.check(session.principal)
+        except AuthenticationError as error:
+            safe = safe_error(error, doing, peer)
+            return Status.of(safe.code, tagged_text(safe))
+        return Status.of("UNAUTHENTICATED", "The session has ended.")
 
     def _request_bound(self, method: str) -> RequestBound:
         limits = self._state.server_state.limits
