@@ -19,6 +19,7 @@ from barrage_server.spark.gap import check_gap
 from barrage_server.spark.publisher import Publisher
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.wire.protocol import PublishMode, TableKind
+from tests.server.test_failing_disks import FailingDisk
 from tests.spark.feeding import Drain, Feed, by
 from tests.waiting import until
 
@@ -284,3 +285,29 @@ def test_a_query_that_was_stopped_in_its_wait_goes_on_where_it_was(
     running.stop()
     drain(_writer("driver", feed.stream(), restarting.uri, allow_gap=True), checkpoint)
     assert restarting.rows("v") == [{"v": 2}]
+
+
+# A server whose disk is full.
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_on_a_full_disk_the_query_ends_and_its_next_start_repeats_the_batch(
+    spark: SparkSession, feed: Feed, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    register(spark)
+    disk = FailingDisk(monkeypatch)
+    feed.add({"v": [1]})
+    with bs.Server(data_dir=tmp_path / "data") as server:
+        port, uri = server.port, server.uri
+        drain(_writer(route, feed.stream(), uri))
+        disk.fails = True
+        feed.add({"v": [2]})
+        for _ in range(2):  # a query that is started again meanwhile ends again
+            with pytest.raises(StreamingQueryException, match=r"(?s)ReadOnlyError.*cannot be written.*No space left"):
+                drain(_writer(route, feed.stream(), uri, retry_seconds=_SECONDS))
+        assert server.table("t").to_arrow()["v"].to_pylist() == [1]
+        disk.fails = False
+    feed.add({"v": [3]})
+    with bs.Server(port=port, data_dir=tmp_path / "data") as server:
+        drain(_writer(route, feed.stream(), uri))
+        assert by(server.table("t").to_arrow(), "v") == [{"v": 1}, {"v": 2}, {"v": 3}]
