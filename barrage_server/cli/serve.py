@@ -34,6 +34,8 @@ from barrage_server.errors import (
 from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.process import choose_allocators, collect_new_objects_only, raise_descriptor_limit
 from barrage_server.server.authentication import AnyToken
+from barrage_server.server.endpoints import listening_uri
+from barrage_server.server.front import is_loopback
 from barrage_server.server.listening import is_own_address, listening_socket
 from barrage_server.server.roles import log_unknown_columns
 from barrage_server.wire.table_spec import TableSpec
@@ -114,8 +116,7 @@ def _started(stack: ExitStack, settings: ServeSettings, accepted: Sequence[AnyTo
         example = EXAMPLE_TABLES if settings.example else ()
         if example:
             stack.enter_context(example_tables(server))
-    if server.accepts_everyone:
-        logger.warning("no credentials are required: every program that reaches %s may connect", server.uri)
+    _warn_of_exposure(server, settings)
     served: dict[str, Sized] = {
         "recovered": recovered,
         "declared": settings.tables,
@@ -138,6 +139,15 @@ def _started(stack: ExitStack, settings: ServeSettings, accepted: Sequence[AnyTo
     sys.stdout.flush()
     notify(READY)
     return server
+
+
+def _warn_of_exposure(server: bs.Server, settings: ServeSettings) -> None:
+    """Log what the server goes without: credentials, or TLS beyond this machine."""
+    place = listening_uri(server.uri, settings.host)
+    if server.accepts_everyone:
+        logger.warning("no credentials are required: every program that reaches %s may connect", place)
+    if settings.tls_certificate is None and not is_loopback(settings.host):
+        logger.warning("there is no TLS: credentials and tables can be read and changed in transit to %s", place)
 
 
 def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Server:

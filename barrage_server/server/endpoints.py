@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import threading
 from collections.abc import Callable, Collection
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
     from barrage_server.server.web.endpoint import PageEndpoint
 
-__all__ = ["Endpoints", "authority"]
+__all__ = ["Endpoints", "authority", "listening_uri"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -348,9 +349,26 @@ def authority(host: str, port: int) -> str:
     return f"{_bracketed(_reachable(host))}:{port}"
 
 
+def listening_uri(uri: str, host: str) -> str:
+    """``uri`` with the address that is listened on, for the log.
+
+    For a wildcard address, as ``grpc://0.0.0.0:8815 (all addresses)``: ``uri`` has the loopback address then.
+    """
+    if _reachable(host) == host:
+        return uri
+    scheme, _, place = uri.partition("://")
+    return f"{scheme}://{_bracketed(host)}:{place.rpartition(':')[2]} (all addresses)"
+
+
 def _reachable(host: str) -> str:
     """An address to connect to: the loopback address for a wildcard address."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:  # a name
+        return host
+    if not address.is_unspecified:
+        return host
+    return "127.0.0.1" if address.version == 4 else "::1"
 
 
 def _bracketed(host: str) -> str:

@@ -21,7 +21,7 @@ from barrage_server.relay import Follows
 from barrage_server.server.access import Role, checked_roles
 from barrage_server.server.assembly import assemble
 from barrage_server.server.authentication import AnyToken, as_authenticator, named_roles
-from barrage_server.server.endpoints import Endpoints, authority
+from barrage_server.server.endpoints import Endpoints, authority, listening_uri
 from barrage_server.server.figures import collected
 from barrage_server.server.front import Front
 from barrage_server.server.fsync import Fsync
@@ -239,8 +239,9 @@ class Server(TableMethods):
             self.close(0.1)
             raise
         self._readiness.serve()
-        uris = (self.uri, self.deephaven_uri, self.deephaven_web_uri, self.web_uri, self.http_uri)
-        logger.info("serving on %s", ", ".join(filter(None, uris)))
+        uris = [(uri, host) for uri in (self.uri, self.deephaven_uri, self.deephaven_web_uri, self.web_uri)]
+        uris.append((self.http_uri, http_host))
+        logger.info("serving on %s", ", ".join(listening_uri(uri, at) for uri, at in uris if uri is not None))
         if console:
             logger.warning(
                 "the console is on: %s may run any Python in this process, with all that it may do on this machine",

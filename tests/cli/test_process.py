@@ -87,6 +87,28 @@ def test_serve_refuses_a_console_that_strangers_could_use(program: Program) -> N
     assert "Set a token, or listen on 127.0.0.1" in err
 
 
+def test_serve_warns_of_what_it_goes_without(program: Program, tmp_path: Path) -> None:
+    """Credentials, TLS, or both, at the address that it listens on."""
+    (tmp_path / "token").write_text("secret")
+    anonymous = "no credentials are required: every program that reaches {} may connect"
+    plaintext = "there is no TLS: credentials and tables can be read and changed in transit to {}"
+    for host, flags, warned in (
+        ("0.0.0.0", ("--insecure",), {anonymous, plaintext}),
+        ("0.0.0.0", ("--allow-plaintext", "--token-file", "token"), {plaintext}),
+        ("127.0.0.1", ("--allow-plaintext", "--token-file", "token"), set()),
+        ("127.0.0.1", ("--allow-anonymous",), {anonymous}),
+    ):
+        process = program("serve", "--host", host, "--port", 0, "--no-web", *flags)
+        uri = uri_of(process)
+        assert uri.startswith("grpc://127.0.0.1:")  # which a client can connect to
+        place = uri if host == "127.0.0.1" else f"{uri.replace('127.0.0.1', host)} (all addresses)"
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=SOON)
+        assert {text for text in (anonymous, plaintext) if text.format(place) in err} == warned
+        assert err.count("no credentials are") + err.count("no TLS") == len(warned)
+        assert f"serving on {place}\n" in err
+
+
 def test_serve_reads_its_file_under_the_environment_under_the_flags(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "barrage.toml"
     config.write_text(

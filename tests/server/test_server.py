@@ -29,7 +29,7 @@ from barrage_server.errors import (
     UnsupportedTypeError,
 )
 from barrage_server.server import Limits, Server
-from barrage_server.server.endpoints import Endpoints
+from barrage_server.server.endpoints import Endpoints, authority, listening_uri
 from barrage_server.wire.protocol import TableKind
 from tests.server.conftest import SCHEMA
 from tests.server.follower import Follower
@@ -264,6 +264,42 @@ def test_the_log_counts_in_the_singular_and_ends_without_a_blank(caplog: pytest.
     assert "table empty: dropped, with 1 row" in texts
     assert any(text.endswith("subscribes to one") for text in texts)
     assert not [text for text in texts if text != text.strip() or re.search(r"\b1 \w+s\b", text)]
+
+
+def test_the_log_names_the_wildcard_address_that_is_listened_on(caplog: pytest.LogCaptureFixture) -> None:
+    """At every port; the URIs of the server have an address that clients can connect to."""
+    caplog.set_level("INFO")
+    with Server(
+        "0.0.0.0",
+        insecure=True,
+        deephaven_port=0,
+        deephaven_web_port=0,
+        http_port=0,
+        http_host="0.0.0.0",
+        web_port=0,
+    ) as server:
+        uris = (server.uri, server.deephaven_uri, server.deephaven_web_uri, server.web_uri, server.http_uri)
+    assert all(re.fullmatch(r"[a-z+]+://127\.0\.0\.1:\d+", str(uri)) for uri in uris)
+    told = ", ".join(f"{str(uri).replace('127.0.0.1', '0.0.0.0')} (all addresses)" for uri in uris)
+    assert f"serving on {told}" in [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("127.0.0.1", "grpc://127.0.0.1:8815"),
+        ("db.example.com", "grpc://db.example.com:8815"),
+        ("::1", "grpc://[::1]:8815"),
+        ("0.0.0.0", "grpc://0.0.0.0:8815 (all addresses)"),
+        ("::", "grpc://[::]:8815 (all addresses)"),
+        ("[::]", "grpc://[::]:8815 (all addresses)"),
+        ("0::0", "grpc://[0::0]:8815 (all addresses)"),
+    ],
+)
+def test_a_wildcard_address_is_told_in_each_of_its_forms(host: str, told: str) -> None:
+    assert listening_uri(f"grpc://{authority(host, 8815)}", host) == told
+    reached = authority(host, 8815).removesuffix(":8815")
+    assert reached in {"127.0.0.1", "db.example.com", "[::1]"}
 
 
 def test_the_log_says_what_content_is_lost(caplog: pytest.LogCaptureFixture) -> None:
