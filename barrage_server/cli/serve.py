@@ -19,7 +19,7 @@ from barrage_server.cli.boundary import Terminated, end_within, raising_again
 from barrage_server.cli.example import EXAMPLE_TABLES, example_tables
 from barrage_server.cli.following import follow
 from barrage_server.cli.notify import READY, STOPPING, notify
-from barrage_server.cli.settings import ServeSettings, TableSettings, load_settings
+from barrage_server.cli.settings import ServeSettings, TableSettings, changed_settings, load_settings
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine import UpdateGraph
@@ -46,6 +46,8 @@ _POLL_SECONDS: Final = 1.0
 """Seconds of one wait: an unbounded wait cannot be interrupted on some systems."""
 _GRACES: Final = 4
 """Graces within the time for stopping: ``close`` waits for one, and the calls that it cuts may take the others."""
+_RELOADED: Final = {"token", "tokens", "token_file", "credentials", "web_tokens", "roles", "default_roles"}
+"""Settings that SIGHUP applies, besides those of the certificate."""
 _AT_ONCE: Final = 0.1
 """Seconds that clients have to leave after Ctrl-C."""
 
@@ -70,7 +72,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
 
         def reload(server: bs.Server) -> None:
             nonlocal present
-            present = reload_access(server, present, config, flags)
+            present = reload_access(server, settings, present, config, flags)
 
         _serve(settings, reload)
 
@@ -241,9 +243,22 @@ def page_link(server: bs.Server, settings: ServeSettings) -> str | None:
 
 
 def reload_access(
-    server: bs.Server, before: ServeSettings, config: Path | None, flags: Mapping[str, Any]
+    server: bs.Server,
+    started: ServeSettings,
+    before: ServeSettings,
+    config: Path | None,
+    flags: Mapping[str, Any],
 ) -> ServeSettings:
     """Read credentials, roles and certificates again; an error changes nothing.
+
+    Other settings that have changed are named in the log: only a restart applies them.
+
+    Args:
+        server: the server.
+        started: the settings at its start.
+        before: the settings in force.
+        config: TOML file, or None.
+        flags: values of the command line, by setting name.
 
     Returns:
         The settings in force: those read now, or ``before``.
@@ -272,7 +287,17 @@ def reload_access(
     except Exception:  # the server goes on serving, whatever is wrong with what it reads
         logger.exception("credentials, roles and certificates could not be read again")
         return before
+    ignored = [name for name in changed_settings(started, settings) if not _is_applied(name, settings)]
+    if ignored:  # without values, which may be secrets
+        logger.warning("these settings have changed, and only a restart applies them: %s", ", ".join(ignored))
     return settings
+
+
+def _is_applied(name: str, settings: ServeSettings) -> bool:
+    """Whether SIGHUP applies the setting ``name`` of ``settings``."""
+    if name in ("tls_certificate", "tls_key"):
+        return getattr(settings, name) is not None
+    return name in _RELOADED and (name != "default_roles" or settings.names_credentials)
 
 
 def _closing(

@@ -45,7 +45,7 @@ from barrage_server.subscription import SubscriptionLimits
 from barrage_server.type_names import parse_type
 from barrage_server.wire.protocol import TableKind
 
-__all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]
+__all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "changed_settings", "load_settings"]
 
 _PREFIX: Final = "BARRAGE_"
 _OTHER_VARIABLES: Final = {"BARRAGE_DEBUG"}
@@ -437,6 +437,26 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     except (ValueError, RecursionError):  # of the parser
         source = "The environment" if config is None else repr(str(config))
         raise UsageError(f"{source} cannot be read: a number is too long, or something is nested too deeply.") from None
+
+
+def changed_settings(before: object, after: object) -> list[str]:
+    """The names of the settings that differ, such as ``limits.subscriptions``.
+
+    Args:
+        before: the settings, or a dataclass among them.
+        after: likewise.
+    """
+    if isinstance(before, BaseModel):
+        names = list(ServeSettings.model_fields)
+    else:
+        names = [field.name for field in dataclasses.fields(before)]  # type: ignore[arg-type]
+    found: list[str] = []
+    for name in names:
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            parts = changed_settings(old, new) if dataclasses.is_dataclass(old) else []
+            found += [f"{name}.{part}" for part in parts] or [name]
+    return found
 
 
 def _unparsed(error: SettingsError) -> str:
