@@ -514,11 +514,13 @@ def repair(
 ) -> None:
     """Cut a damaged journal off where the damage begins.
 
-    The cut part is kept beside the journal.
+    The cut part is kept beside the journal. The exit code is 1 when the directory is damaged, and nothing was done.
     """
+    from barrage_server.cli.boundary import EXIT_FAILURE
     from barrage_server.cli.data_directory import repair_directory
 
-    repair_directory(directory, yes=yes)
+    if not repair_directory(directory, yes=yes):
+        raise typer.Exit(EXIT_FAILURE)
 
 
 @app.command()

@@ -166,13 +166,17 @@ def _explain(error: BaseException, *, unexpected: bool = False, hint: str = "") 
 
 
 def _explain_usage(error: Exception, args: Sequence[str]) -> int:
-    """Explain an error, and name the help of the command or of the program."""
+    """Explain an error, and name the help that tells more, if any does.
+
+    It is that of the command, or of the program.
+    """
     from barrage_server.cli.app import app
 
     named = next((arg for arg in args if not arg.startswith("-")), "")
     commands = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
     program = f"barrage-server {named}" if named in commands else "barrage-server"
-    _explain(error, hint=f" Try '{program} --help'.")
+    has_help = not isinstance(error, UsageError) or error.has_help
+    _explain(error, hint=f" Try '{program} --help'." if has_help else "")
     return EXIT_USAGE
 
 

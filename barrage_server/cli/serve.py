@@ -200,7 +200,7 @@ def open_server(settings: ServeSettings, accepted: Sequence[AnyToken]) -> bs.Ser
     try:
         return opened(page)
     except JournalError as error:
-        raise UsageError(str(error)) from error  # another start would not mend the directory
+        raise UsageError(str(error), has_help=False) from error  # another start would not mend the directory
     except UnavailableError:
         if page is None or web_port(settings) is not None:
             raise

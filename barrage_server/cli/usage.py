@@ -11,7 +11,16 @@ __all__ = ["UsageError", "usage"]
 
 
 class UsageError(InvalidRequestError):
-    """The command line or the settings are wrong; nothing was done. Exit code 2."""
+    """The command line or the settings are wrong; nothing was done. Exit code 2.
+
+    Args:
+        text: what is wrong, and what to do.
+        has_help: whether the command's help tells more about it.
+    """
+
+    def __init__(self, text: str = "", *, has_help: bool = True) -> None:
+        super().__init__(text)
+        self.has_help = has_help
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -29,9 +31,9 @@ from barrage_server.journal.files import NEW, Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.journal.lineage import LINEAGE, last_segment
 from barrage_server.journal.record import Record, RecordType
-from barrage_server.journal.segments import era_of, read_journal
+from barrage_server.journal.segments import REPAIR, era_of, read_journal
 
-__all__ = ["IDENTITY", "Recovered", "read_identity", "recover", "write_identity"]
+__all__ = ["IDENTITY", "Recovered", "naming", "read_identity", "recover", "write_identity"]
 
 logger = logging.getLogger("barrage_server.journal")
 
@@ -124,6 +126,19 @@ def read_identity(root: Directory, path: Path | None = None) -> str | None:
     if version != FORMAT_VERSION:
         raise JournalError(f"The data directory has the format {version}; this server reads {FORMAT_VERSION}.")
     return identity
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the data directory ``path`` in a JournalError of the ``with`` body."""
+    try:
+        yield
+    except JournalError as error:
+        told = str(error)
+        text = told.replace(f"'{REPAIR}'", f"'{REPAIR} {shlex.quote(str(path))}'")
+        if text == told and f"{path}/" not in told:
+            text = f"Data directory {path}: {told}"
+        raise JournalError(text, error.segment, error.offset) from error
 
 
 def recover(

@@ -28,9 +28,12 @@ from barrage_server.journal.record import (
 )
 
 __all__ = [
+    "REPAIR",
+    "CutOff",
     "Journal",
     "Segment",
     "cut_journal",
+    "cut_off",
     "era_of",
     "read_journal",
     "replace_segment",
@@ -39,6 +42,8 @@ __all__ = [
 ]
 
 FORMAT_VERSION: Final = 1
+REPAIR: Final = "barrage-server repair"
+"""The command in quotes in the texts of errors, without the data directory."""
 _ENDING: Final = ".log"
 _SMALL_RECORDS: Final = 8
 """Zeros are written ahead if as many records as this fit into them: every byte is written twice then."""
@@ -277,7 +282,7 @@ def read_journal(
     if last > number and last not in firsts:
         raise JournalError(
             f"The segment {_name(last)} of the journal is missing, and what was committed to it is lost. Restore the "
-            f"data directory from a backup, or do without it by 'barrage-server repair'.",
+            f"data directory from a backup, or do without it by '{REPAIR}'.",
             _name(last),
         )
     expected: int | None = None
@@ -391,8 +396,7 @@ def _missing(number: int, firsts: Sequence[int], last: int) -> JournalError:
     if firsts or last > number:
         return JournalError(f"{text}.")
     return JournalError(
-        f"{text}, or do without the segment {_name(number)}, and all that was committed to it, by "
-        f"'barrage-server repair'.",
+        f"{text}, or do without the segment {_name(number)}, and all that was committed to it, by '{REPAIR}'.",
         _name(number),
     )
 
@@ -400,10 +404,42 @@ def _missing(number: int, firsts: Sequence[int], last: int) -> JournalError:
 def _damage(name: str, offset: int, what: str) -> JournalError:
     return JournalError(
         f"The journal is damaged in {name} at byte {offset:,}: {what}. Restore the data directory from a backup, "
-        f"or cut the journal there with 'barrage-server repair'.",
+        f"or cut the journal there with '{REPAIR}'.",
         name,
         offset,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """What a cut takes off the journal.
+
+    Attributes:
+        nbytes: the bytes, zeros written ahead included.
+        cycles: the number of complete cycles that can be read among them; ``None`` if it is unknown.
+        segments: the segments that are cut or removed, in order.
+    """
+
+    nbytes: int
+    cycles: int | None
+    segments: tuple[str, ...]
+
+
+def cut_off(directory: Directory, name: str, offset: int) -> CutOff:
+    """What :func:`cut_journal` would cut off; changes nothing."""
+    names = segment_names(directory)
+    segments = tuple(names[names.index(name) :])
+    nbytes, cycles, is_clear = 0, 0, True
+    for segment in segments:
+        data = directory.read(segment)
+        start, number = (offset, _number_at(data, segment, offset)) if segment == name else (0, _first_number(segment))
+        nbytes += len(data) - start
+        try:
+            found = find_records(data, start, number, length_in)
+            cycles += sum(record.type == RecordType.CYCLE for record in found)
+        except UnclearEndError:
+            is_clear = False
+    return CutOff(nbytes, cycles if is_clear else None, segments)
 
 
 def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
@@ -433,7 +469,15 @@ def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
 
 def _end_of(directory: Directory, name: str) -> int:
     """The number after the last record of a segment."""
-    end = _first_number(name)
-    for record in read_records(directory.read(name)):
-        end = record.number + 1
-    return end
+    data = directory.read(name)
+    return _number_at(data, name, len(data))
+
+
+def _number_at(data: memoryview, name: str, offset: int) -> int:
+    """The number of the record that follows those before ``offset`` in a segment."""
+    number = _first_number(name)
+    for record in read_records(data):
+        if record.end > offset:
+            break
+        number = record.number + 1
+    return number

@@ -28,7 +28,7 @@ from barrage_server.journal.content import (
 from barrage_server.journal.files import MOST_AHEAD, Directory, DirectoryLock, OsDirectory, reason_of
 from barrage_server.journal.lineage import read_lineage, write_lineage
 from barrage_server.journal.record import RecordType
-from barrage_server.journal.recovery import Recovered, read_identity, recover, write_identity
+from barrage_server.journal.recovery import Recovered, naming, read_identity, recover, write_identity
 from barrage_server.journal.segments import Journal, reserve_segment
 from barrage_server.log import count
 from barrage_server.process import start_thread
@@ -141,13 +141,14 @@ class Durability(CycleLog):
             raise InvalidRequestError(f"The data directory must be a folder, and {shown(str(path))} is a file.")
         try:
             root = OsDirectory(path)
-            read_identity(root, path)  # a folder of something else gets no file
-            lock = root.lock()
-            try:
-                made = cls(root, graph, fsync, watch)
-            except BaseException:
-                lock.close()
-                raise
+            with naming(path):
+                read_identity(root, path)  # a folder of something else gets no file
+                lock = root.lock()
+                try:
+                    made = cls(root, graph, fsync, watch)
+                except BaseException:
+                    lock.close()
+                    raise
         except OSError as error:
             text = f"The data directory {shown(str(path))} cannot be used: {reason_of(error)}."
             raise (InvalidRequestError if error.errno in _UNUSABLE else ReadOnlyError)(text) from error

@@ -27,6 +27,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+IN_USE = "barrage-server: A server uses the data directory {}, or another command does.{}\n"
+
+
 def damage(folder: Path) -> Path:
     segment: Path = min((folder / "journal").glob("*.log"))
     content = bytearray(segment.read_bytes())
@@ -104,7 +107,7 @@ def test_check_of_a_read_only_directory_in_use_is_refused(
     with bs.Server(data_dir=folder):
         make_read_only(monkeypatch)
         code, _, err = command("check", folder)
-    assert (code, "Another server uses this data directory" in err) == (1, True)
+    assert (code, err) == (1, IN_USE.format(folder, " Stop it first, or check a backup."))
 
 
 def test_check_names_the_place_of_damage(command: Command, folder: Path) -> None:
@@ -115,20 +118,72 @@ def test_check_names_the_place_of_damage(command: Command, folder: Path) -> None
 
 
 def test_repair_says_what_it_would_do_and_keeps_what_it_cuts_off(command: Command, folder: Path) -> None:
-    segment = damage(folder)
+    """With the loss in bytes, cycles and segments; without ``--yes`` a damaged directory is a failure."""
+    segment, later = sorted((folder / "journal").glob("*.log"))
+    damage(folder)
     before = segment.read_bytes()
     code, out, _ = command("repair", folder)
-    assert code == 0
-    assert "With --yes" in out
+    assert code == 1
+    cut = re.search(rf"With --yes, {segment.name} is cut at byte ([\d,]+)\.", out)
+    assert cut is not None
+    offset = int(cut[1].replace(",", ""))
+    lost = f"{len(before) - offset + later.stat().st_size:,} bytes with 5 whole cycles, 1 later segment included"
+    assert f"The tables lose {lost}.\n" in out
+    assert f"What is cut off is kept in {segment.parent}, as cut-{segment.name} and so on.\n" in out
     assert segment.read_bytes() == before
     code, out, _ = command("repair", folder, "--yes")
     assert code == 0
+    kept = [f"cut-{one.name}" for one in (segment, later)]
+    assert f"Cut. The tables have lost {lost}, kept in {segment.parent}: {', '.join(kept)}.\n" in out
     assert out.splitlines()[-2].startswith("quotes: keyed, ")
-    assert (segment.parent / f"cut-{segment.name}").is_file()
+    assert all((segment.parent / name).is_file() for name in kept)
     assert command("check", folder)[0] == 0
     with bs.Server(data_dir=folder) as server:
         assert 0 < server.table("quotes").size < 5
-    assert "Nothing is damaged." in command("repair", folder)[1]
+    code, out, _ = command("repair", folder)
+    assert (code, "Nothing is damaged." in out) == (0, True)
+
+
+def test_repair_counts_the_cycles_behind_the_damage(command: Command, tmp_path: Path) -> None:
+    """In the damaged segment and in later ones; the damaged cycle cannot be read, and does not count."""
+    folder = tmp_path / "data"
+    for start in range(2):
+        with bs.Server(data_dir=folder, fsync="always") as server:
+            table = server.append_table("t", {"n": "int64"})
+            for number in range(3):
+                table.append({"n": [10 * start + number]})
+    segment = min((folder / "journal").glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    places = [match.start() for match in re.finditer(b"BJR1", content)]  # the head, the table, and three cycles
+    content[places[-2] - 1 + 60] ^= 1
+    segment.write_bytes(content)
+    assert "with 4 whole cycles, 1 later segment included." in command("repair", folder)[1]
+    assert command("repair", folder, "--yes")[0] == 0
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["n"].to_pylist() == [0]
+
+
+def test_the_command_that_repairs_a_directory_is_told_in_full(command: Command, tmp_path: Path) -> None:
+    """By all that read one; and the help of a command, which tells nothing of damage, is not named."""
+    folder = tmp_path / "two words"
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        server.append_table("t", {"n": "int64"}).append({"n": [1]})
+    (segment,) = (folder / "journal").glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[3] ^= 1
+    segment.write_bytes(content)
+    serve = ("serve", "--port", 0, "--allow-anonymous", "--no-web", "--data-dir")
+    for verb, code in ((("check",), 1), (serve, 2)):
+        found, _, err = command(*verb, folder)
+        assert (found, "--help" in err) == (code, False)
+        assert err.endswith(f"or cut the journal there with 'barrage-server repair '{folder}''.\n")
+    with pytest.raises(bs.JournalError, match=f"barrage-server repair '{folder}'"):
+        bs.Server(data_dir=folder)
+    segment.rename(segment.with_name(f"{5:020d}.log"))
+    for verb, code in ((("check",), 1), (("repair",), 1), (serve, 2)):
+        found, _, err = command(*verb, folder)
+        assert (found, "--help" in err) == (code, False)
+        assert err.startswith(f"barrage-server: Data directory {folder}: Record 0 of the journal is missing")
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["a folder", "a pipe"])
@@ -158,8 +213,12 @@ def test_what_is_no_data_directory_is_said(command: Command, tmp_path: Path, ver
 
 def test_a_directory_in_use_is_left_alone(command: Command, folder: Path) -> None:
     with bs.Server(data_dir=folder):
-        code, _, err = command("repair", folder, "--yes")
-    assert (code, "Another server uses this data directory" in err) == (1, True)
+        for verb, flags, advice in (("repair", ["--yes"], ""), ("check", [], ", or check a backup")):
+            code, _, err = command(verb, folder, *flags)
+            assert (code, err) == (1, IN_USE.format(folder, f" Stop it first{advice}."))
+        serve = ("serve", "--port", 0, "--allow-anonymous", "--no-web", "--data-dir", folder)
+        code, _, err = command(*serve)  # another start may succeed, so not the status of wrong settings
+    assert (code, "Another server uses this data directory. Stop it, or give" in err) == (1, True)
 
 
 def test_a_start_that_another_one_would_not_mend_has_a_status_of_its_own(

@@ -403,7 +403,7 @@ class Rounds:
             if is_checkpoint:
                 assert self._tool("repair", folder, "--yes")[0] == 1
                 return
-            assert self._tool("repair", folder)[0] == 0
+            assert self._tool("repair", folder)[0] == 1
             assert self._tool("check", folder)[0] == 1  # nothing was done without --yes
             assert self._tool("repair", folder, "--yes")[0] == 0
             assert self._tool("check", folder)[0] == 0

@@ -231,9 +231,11 @@ def test_the_only_segment_that_is_lost_is_replaced_by_an_empty_one(
     for path in folder.glob(lost):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for use in (check_directory, lambda path: bs.Server(data_dir=path)):
-        with pytest.raises(JournalError, match=rf"do without the segment {segment.name}.* 'barrage-server repair'"):
+        with pytest.raises(
+            JournalError, match=rf"do without the segment {segment.name}.* 'barrage-server repair {folder}'"
+        ):
             use(folder)
-    repair_directory(folder, yes=False)
+    assert not repair_directory(folder, yes=False)
     assert f"With --yes, the journal goes on with an empty segment {segment.name}." in capsys.readouterr().out
     assert not segment.exists()
     repair_directory(folder, yes=True)
