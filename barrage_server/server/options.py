@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from barrage_server.arguments import flag, integer, listed_names, shown
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.server.access import Role, checked_roles
 from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator, named_roles
@@ -27,6 +29,10 @@ __all__ = [
     "role_names",
     "tls_identity",
 ]
+
+
+_NAME: Final = re.compile(r"([\w-]{1,63}\.)*(?=[\w-]*[^\W\d])[\w-]{1,63}\.?")
+"""A host name: its last part has a letter."""
 
 
 def role_names(names: Collection[str], roles: Mapping[str, Role]) -> tuple[str, ...]:
@@ -158,10 +164,21 @@ def authentication_of(
 
 
 def check_host(host: str, what: str = "host") -> None:
-    """Raise InvalidRequestError unless ``host`` is an address, or resolves to one."""
+    """Raise an error unless ``host`` is an address, or resolves to one.
+
+    Raises:
+        InvalidRequestError: it can be neither an address nor a name.
+        UnavailableError: it is a name that cannot be resolved, now or ever.
+
+    """
     try:
         socket.getaddrinfo(host[1:-1] if host[:1] + host[-1:] == "[]" else host, None)
-    except (OSError, UnicodeError):
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, socket.gaierror) and _NAME.fullmatch(host):
+            raise UnavailableError(
+                f"The name {shown(host)} cannot be resolved: {error.strerror}. Set {what}= (--{what.replace('_', '-')} "
+                "on the command line) to an address of this machine, such as 127.0.0.1, or check its name service."
+            ) from None
         raise InvalidRequestError(
             f"{what} is an address of this machine, or a name of one, such as 127.0.0.1; {shown(host)} is none. "
             f"The port is an argument of its own: {what.replace('host', 'port')}=."

@@ -70,6 +70,8 @@ from .conftest import Command, Program
         (["serve", "--port", "0", "--allow-anonymous", "--follow", "nonsense://x"], EXIT_USAGE, "nonsense"),
         (["serve", "--port", "0"], EXIT_USAGE, "or allow every caller with --allow-anonymous"),
         (["serve", "--port", "70000"], EXIT_USAGE, "--port: "),
+        (["serve", "--host", "nohost.invalid", "--insecure"], EXIT_FAILURE, "'nohost.invalid' cannot be resolved"),
+        (["serve", "--host", "127.0.0.1:1", "--insecure"], EXIT_USAGE, "The port is an argument of its own"),
         (["serve", "--host", "192.0.2.1", "--insecure"], EXIT_FAILURE, "Set host= (--host on the command line) to one"),
         (
             ["serve", "--front", "pyarrow", "--allow-anonymous", "--tls-key", "{pem}", "--tls-certificate", "{pem}"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from barrage_server.errors import AuthenticationError, InvalidRequestError
+from barrage_server.errors import AuthenticationError, InvalidRequestError, UnavailableError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Credentials, Principal, Server
 from barrage_server.server.auth import TokenSigner
@@ -248,11 +249,32 @@ def test_a_stream_goes_on_when_the_token_it_began_with_ends(monkeypatch: pytest.
             follower.wait(lambda follower: follower.rows)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:0", "nohost.invalid", "two words", "[::1", "x" * 300])
+@pytest.mark.parametrize("host", ["127.0.0.1:0", "1.2.3.400", "two words", "[::1", "x" * 300])
 @pytest.mark.parametrize("options", [{}, {"token": TOKEN}, {"insecure": True}], ids=str)
 def test_what_is_no_address_is_said_to_be_none(host: str, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError, match=r"host is an address of this machine.* is none\. The port"):
         Server(host, **options)
+
+
+@pytest.mark.parametrize("named", ["host", "http_host"])
+@pytest.mark.parametrize("reason", [socket.EAI_NONAME, socket.EAI_AGAIN])
+def test_a_name_that_cannot_be_resolved_is_not_a_wrong_argument(
+    named: str, reason: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name service may be unreachable now, as while a machine starts."""
+    resolved = socket.getaddrinfo
+
+    def fails(host: str, *args: Any, **options: Any) -> Any:
+        if host == "db.example.com":
+            raise socket.gaierror(reason, "no answer")
+        return resolved(host, *args, **options)
+
+    monkeypatch.setattr("socket.getaddrinfo", fails)
+    options: dict[str, Any] = {named: "db.example.com"}
+    with pytest.raises(
+        UnavailableError, match=rf"^The name 'db\.example\.com' cannot be resolved: no .* Set {named}= "
+    ):
+        Server(insecure=True, **options)
 
 
 def test_a_name_that_leads_to_an_address_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
