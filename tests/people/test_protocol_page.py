@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import numpy as np
 import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
+from barrage_proto import flight_pb2
 from markdown_it import MarkdownIt
 
 import barrage_server as bs
@@ -347,10 +349,42 @@ STATUS_OF: dict[str, type[Exception]] = {
 }
 
 
+def statuses() -> dict[str, tuple[str, str]]:
+    """The status of each class at the front pyarrow, and at ports that gRPC serves."""
+    lines = body("Errors")
+    return {name: (arrow, other) for names, arrow, other in lines for name in re.findall(r"\w+Error", names)}
+
+
 def test_every_error_has_its_status_and_its_name_in_the_text() -> None:
-    found = {name: status for status, names in body("Errors") for name in re.findall(r"\w+Error", names)}
+    found = statuses()
     assert set(found) == set(errors.__all__)
-    for name, status in found.items():
-        sent = to_flight(getattr(errors, name)("What is wrong."))
+    for name, (status, other) in found.items():
+        made = getattr(errors, name)("What is wrong.")
+        sent = to_flight(made)
         assert isinstance(sent, STATUS_OF[status]), name
         assert str(sent) == f"What is wrong. [{name}]"
+        assert made.code == other, name
+
+
+class _Raises(bs.Server):
+    """Raises the error whose class a client names as the table to drop."""
+
+    def drop(self, name: str) -> None:
+        raise getattr(errors, name)("What is wrong.")
+
+
+@pytest.mark.parametrize(("front", "column"), [("pyarrow", 0), ("grpc", 1)])
+def test_every_error_has_its_status_at_every_port(front: str, column: int) -> None:
+    """As a client of gRPC sees it, at the port for Flight and at that for Deephaven's clients."""
+    with _Raises(front=front, deephaven_port=0) as server:
+        for uri, at in ((server.uri, column), (str(server.deephaven_uri), 1)):
+            with grpc.insecure_channel(uri.partition("://")[2]) as channel:
+                call: Any = channel.unary_stream("/arrow.flight.protocol.FlightService/DoAction")
+                for name, codes in statuses().items():
+                    request = json.dumps({"table": name}).encode()
+                    action = flight_pb2.Action(type="barrage.drop", body=request).SerializeToString()
+                    with pytest.raises(grpc.RpcError) as caught:
+                        list(call(action))
+                    assert caught.value.code().name == codes[at], f"{name} at {uri}"
+                    if not issubclass(getattr(errors, name), errors.InternalError):  # which get a text with an id
+                        assert f"What is wrong. [{name}]" in str(caught.value.details())
