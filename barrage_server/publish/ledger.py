@@ -16,6 +16,8 @@ __all__ = ["LEDGER_SECONDS", "Identity", "Ledger", "LedgerEntry"]
 
 LEDGER_SECONDS: Final = 30 * 86_400.0
 """Seconds after its last commit for which a publisher is remembered."""
+_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+"""Units of time in texts, in seconds."""
 _SINGLE_SECONDS: Final = 3_600.0
 _RETRY_SECONDS: Final = 900.0
 """Seconds for which a single write may repeat its commit: three times a sink's wait for its server."""
@@ -247,13 +249,13 @@ class Ledger:
                 if added and shelf.of_principals[own] + added > self._per_principal:
                     raise LimitError(
                         f"This server remembers {self._per_principal:,} publishers and tables of one caller "
-                        f"(ledger_per_caller), and forgets one {shelf.spare_seconds:,.0f} s after its last commit. Use "
-                        f"fewer publisher names, or try later."
+                        f"(ledger_per_caller), and forgets one {_period(shelf.spare_seconds)} after its last commit. "
+                        f"Use fewer publisher names, or try later."
                     )
             if added and len(shelf.entries) + added > shelf.capacity:
                 raise LimitError(
                     f"This server remembers the batches of {shelf.capacity:,} publishers and tables "
-                    f"(ledger_entries), and forgets one {shelf.spare_seconds:,.0f} s after its last "
+                    f"(ledger_entries), and forgets one {_period(shelf.spare_seconds)} after its last "
                     "commit. Use fewer publisher names, or try later."
                 )
 
@@ -469,3 +471,10 @@ class Ledger:
 
 def _words(epoch: str | None) -> str:
     return "no epoch" if epoch is None else f"epoch {epoch!r}"
+
+
+def _period(seconds: float) -> str:
+    """``seconds`` in the largest unit of which they have one, such as ``30 days``."""
+    size, unit = next((one for one in _UNITS if seconds >= one[0]), (1, "second"))
+    number = f"{seconds / size:,.3g}"
+    return f"{number} {unit}{'' if number == '1' else 's'}"

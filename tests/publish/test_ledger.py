@@ -369,7 +369,7 @@ def test_one_user_does_not_fill_the_ledger_for_all() -> None:
     commit("b", "one", 0.0)
     commit("b", "one", 1.0)
     for publisher in ("c", "d"):
-        with pytest.raises(LimitError, match=r"2 publishers and tables of one caller \(ledger_per_caller\)"):
+        with pytest.raises(LimitError, match=r"of one caller \(ledger_per_caller\), and forgets one \d.* days? after"):
             commit(publisher, "one", DAY)
     commit("c", "two", DAY)
     for publisher in ("e", "f", "g"):
@@ -384,3 +384,15 @@ def test_one_user_does_not_fill_the_ledger_for_all() -> None:
     ledger.forget_table("t")
     commit("x", "one", DAY)
     commit("y", "one", DAY)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(30 * DAY, "30 days"), (DAY, "1 day"), (36 * 3600.0, "1.5 days"), (3600.0, "1 hour"), (90.0, "1.5 minutes")],
+)
+def test_the_error_of_a_full_ledger_tells_when_there_is_room(seconds: float, told: str) -> None:
+    ledger = Ledger(seconds=seconds, capacity=1)
+    ledger.admit(Identity("a", None, ""), ["t"], 0.0)
+    ledger.advance(entry("a", "t", 0, 0.0))
+    with pytest.raises(LimitError, match=rf"\(ledger_entries\), and forgets one {told} after its last commit\."):
+        ledger.admit(Identity("b", None, ""), ["t"], 1.0)
