@@ -51,6 +51,8 @@ _PREFIX: Final = "BARRAGE_"
 _OTHER_VARIABLES: Final = {"BARRAGE_DEBUG"}
 _UNKNOWN: Final = {"extra_forbidden", "unexpected_keyword_argument"}
 """Types of pydantic's errors on unknown settings."""
+_MOST_TOLD: Final = 5
+"""Most errors on settings in one text."""
 _NEAR: Final = 0.85
 """Least similarity (share of equal characters) to a setting of a variable that counts as misspelt."""
 
@@ -428,9 +430,10 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     except SettingsError as error:
         raise UsageError(f"Environment: {_unparsed(error)}") from None
     except ValidationError as error:
-        first, *others = _by_cause(error.errors(include_url=False, include_input=False))
-        more = f" (and {len(others)} more)" if others else ""
-        raise UsageError(sentence(f"{_told(first, config, flags).removesuffix('.')}{more}")) from None
+        found = _by_cause(error.errors(include_url=False, include_input=False))
+        more = f" (and {len(found) - _MOST_TOLD} more)" if len(found) > _MOST_TOLD else ""
+        told = [_told(one, config, flags) for one in found[:_MOST_TOLD]]
+        raise UsageError(" ".join(map(sentence, [*told[:-1], f"{told[-1].removesuffix('.')}{more}"]))) from None
     except BarrageError as error:
         source = "Settings" if config is None else str(config)
         raise UsageError(f"{source}: {error}") from None
