@@ -115,7 +115,8 @@ def create_table(
                 raise UsageError(f"The key {name!r} is not a column; there are {', '.join(map(repr, fields))}.")
     with address.connect() as client:
         client.create_table(table, pa.schema(fields), key=key, kind=spec.kind, capacity=capacity, durable=durable)
-    Console(stderr=True, highlight=False).print(f"{table} is there, with {count(len(fields), 'columns')}", markup=False)
+    told = f"{table} is there, with {count(len(fields), 'columns')}"
+    Console(stderr=True, highlight=False).print(told, markup=False, soft_wrap=True)
 
 
 def drop_tables(address: Address, tables: Sequence[str]) -> None:
@@ -128,7 +129,7 @@ def drop_tables(address: Address, tables: Sequence[str]) -> None:
     with address.connect() as client:
         for table in tables:
             client.drop(table)
-            console.print(f"{table} is dropped", markup=False)
+            console.print(f"{table} is dropped", markup=False, soft_wrap=True)
 
 
 def _described(info: TableInfo) -> dict[str, object]:

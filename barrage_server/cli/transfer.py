@@ -50,7 +50,9 @@ def save_snapshot(
         return
     seconds = time.monotonic() - started
     Console(stderr=True, highlight=False).print(
-        f"{count(content.num_rows, 'rows')} of {table} written to {output} in {seconds:.2f} s", markup=False
+        f"{count(content.num_rows, 'rows')} of {table} written to {output} in {seconds:.2f} s",
+        markup=False,
+        soft_wrap=True,
     )
 
 
@@ -131,11 +133,13 @@ def publish_file(
             if not result.applied:
                 last = f"the last one is {result.last_batch:,}"
                 what = f"batch {batch.number:,} of {batch.publisher} was published to {table} before"
-                console.print(f"{what}, and nothing changed; {last}", markup=False)
+                console.print(f"{what}, and nothing changed; {last}", markup=False, soft_wrap=True)
                 return
     seconds = time.monotonic() - started
     speed = f", {rate(sent, seconds)}" if sent >= _ROWS_PER_BATCH else ""
-    console.print(f"{count(sent, 'rows')} of {name} published to {table} in {seconds:.2f} s{speed}", markup=False)
+    console.print(
+        f"{count(sent, 'rows')} of {name} published to {table} in {seconds:.2f} s{speed}", markup=False, soft_wrap=True
+    )
 
 
 def batch_of(
