@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from typing import Final, NoReturn
 
 import typer
@@ -141,6 +142,8 @@ def end_within(seconds: float) -> None:
 
 def main() -> NoReturn:
     """Entry point of the ``barrage-server`` program."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a table's name may have letters that its encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")
     with _ends_soon_after_interrupt() as signalled:
         code = run(sys.argv[1:])
         for stream in (sys.stdout, sys.stderr):

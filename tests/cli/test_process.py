@@ -28,6 +28,7 @@ from barrage_server.engine import KeyedTable
 from .conftest import Program
 
 SOON = 30.0
+LATIN = {**os.environ, "PYTHONIOENCODING": "latin-1"}
 
 
 def uri_of(process: subprocess.Popen[str]) -> str:
@@ -503,3 +504,18 @@ def test_a_token_out_of_a_pipe_is_read_at_the_start(program: Program, tmp_path: 
         file.write("first\n")
     with bs.connect(uri_of(process), token="first") as client:
         assert client.tables() == []
+
+
+@pytest.mark.parametrize("command", ["check", "tables"])
+def test_letters_that_the_encoding_of_the_output_lacks_are_escaped(tmp_path: Path, command: str) -> None:
+    with bs.Server(data_dir=tmp_path / "data") as server:
+        server.append_table("preise_\u20ac", {"n": "int64"})
+        place = server.uri
+        if command == "check":
+            server.close()
+            place = str(tmp_path / "data")
+        asked = subprocess.run(
+            [sys.executable, "-m", "barrage_server", command, place], capture_output=True, env=LATIN, timeout=120
+        )
+    assert (asked.returncode, asked.stderr) == (0, b"")
+    assert b"preise_\\u20ac" in asked.stdout

@@ -290,13 +290,15 @@ def test_a_forked_child_does_not_keep_the_data_directory_of_a_closed_server(tmp_
         time.sleep(600)
     os.read(ends, 6)
     try:
-        bs.Server(data_dir="data")
-    except bs.AlreadyExistsError:
-        print("locked")
-    server.close()
-    with bs.Server(data_dir="data"):
-        print("opened again")
-    os.kill(child, 9)
+        try:
+            bs.Server(data_dir="data")
+        except bs.AlreadyExistsError:
+            print("locked")
+        server.close()
+        with bs.Server(data_dir="data"):
+            print("opened again")
+    finally:
+        os.kill(child, 9)
     """
     with ExitStack() as held:
         process = start(held, f"{BEGIN}os.chdir({str(tmp_path)!r})\n{textwrap.dedent(script)}")
