@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Coroutine
+from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from barrage_server.process import start_thread
@@ -89,9 +90,18 @@ class EventLoop:
 
 
 async def end_other_tasks() -> None:
-    """Cancel all other tasks of the running loop, and wait until they have ended."""
+    """Cancel all other tasks of the running loop, and wait until they have ended.
+
+    Those of gRPC's calls end by themselves when their server has stopped, and are cancelled a moment later: one that is
+    cancelled before it has begun prints a traceback.
+    """
     current = asyncio.current_task()
-    rest = [task for task in asyncio.all_tasks() if task is not current]
+    rest = asyncio.all_tasks() - {current}
+    for task in rest:
+        if isinstance(task.get_coro(), CoroutineType):  # gRPC's are those of Cython
+            task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=_REST_SECONDS)
     for task in rest:
         task.cancel()
     await asyncio.gather(*rest, return_exceptions=True)

@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import metadata
 from typing import Any
 
@@ -386,3 +386,37 @@ def test_a_table_is_added_to_another_within_the_limit_of_an_upload(call: str) ->
         with pytest.raises(grpc.RpcError, match="10,000 bytes"):
             method(request, timeout=20)
         assert table.size == 100_000
+
+
+def test_a_server_that_closes_under_many_calls_prints_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    """gRPC's own tasks of calls that have not begun print one when they are cancelled."""
+    asked = flight_pb2.Action(type="barrage.health").SerializeToString()
+
+    def call(channel: Any, has_called: threading.Event, is_over: threading.Event) -> None:
+        act = channel.unary_stream("/arrow.flight.protocol.FlightService/DoAction")
+        while not is_over.is_set():
+            with suppress(grpc.RpcError, ValueError):  # of a closed channel
+                for answers in [act(asked, timeout=5) for _ in range(20)]:
+                    next(answers)
+            has_called.set()
+
+    for _ in range(30):
+        with Server(front="grpc") as server, ExitStack() as held:
+            events = [(threading.Event(), threading.Event()) for _ in range(3)]
+            channels = [held.enter_context(grpc.insecure_channel(f"127.0.0.1:{server.port}")) for _ in events]
+            threads = [
+                threading.Thread(target=call, args=(channel, *both), daemon=True)
+                for channel, both in zip(channels, events, strict=True)
+            ]
+            for thread in threads:
+                thread.start()
+            for has_called, _ in events:
+                assert has_called.wait(30)
+            server.close(0)
+            for _, is_over in events:
+                is_over.set()
+            for channel in channels:
+                channel.close()
+            for thread in threads:
+                thread.join(30)
+    assert "Traceback" not in capfd.readouterr().err
