@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -104,14 +105,11 @@ class SubscriptionStream:
             except StopIteration:
                 raise UnavailableError(f"{self._address} ended the stream.") from None
             except (flight.FlightError, pa.ArrowException, OSError) as error:
-                found = typed_error(error, self._address)
-                reason = self._reason(found)
-                raise reason from None if reason is found else found
+                self._end(typed_error(error, self._address))
             try:
                 message = completed(chunk, reader)
             except AuthenticationError as error:
-                reason = self._reason(error)
-                raise reason from None if reason is error else error
+                self._end(error)
             if message is not None:
                 yield message
 
@@ -131,8 +129,12 @@ class SubscriptionStream:
         self.cancel()
         release(self._writer)
 
-    def _reason(self, found: BarrageError) -> BarrageError:
-        refused = isinstance(found, AuthenticationError) and self._channel.refused(self._shown)
-        if refused or self.session < self._channel.login.sessions_lost:
-            return UnavailableError(f"The session at {self._address} has ended: {found}")
-        return found
+    def _end(self, found: BarrageError) -> NoReturn:
+        """Raise ``found``, or that the session has ended because of it."""
+        try:
+            refused = isinstance(found, AuthenticationError) and self._channel.refused(self._shown)
+            if refused or self.session < self._channel.login.sessions_lost:
+                raise UnavailableError(f"The session at {self._address} has ended: {found}") from found
+            raise found from None
+        finally:
+            del found  # its traceback has this frame: the two would keep each other and the replica
