@@ -442,23 +442,22 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
         raise UsageError(f"{source} cannot be read: a number is too long, or something is nested too deeply.") from None
 
 
-def changed_settings(before: object, after: object) -> list[str]:
-    """The names of the settings that differ, such as ``limits.subscriptions``.
+def changed_settings(before: ServeSettings, after: ServeSettings) -> list[str]:
+    """The names of the settings that differ, such as ``limits.subscriptions``."""
+    names = ServeSettings.model_fields
+    old, new = (_flat({name: getattr(settings, name) for name in names}) for settings in (before, after))
+    return [name for name, value in old.items() if new[name] != value]
 
-    Args:
-        before: the settings, or a dataclass among them.
-        after: likewise.
-    """
-    if isinstance(before, BaseModel):
-        names = list(ServeSettings.model_fields)
-    else:
-        names = [field.name for field in dataclasses.fields(before)]  # type: ignore[arg-type]
-    found: list[str] = []
-    for name in names:
-        old, new = getattr(before, name), getattr(after, name)
-        if old != new:
-            parts = changed_settings(old, new) if dataclasses.is_dataclass(old) else []
-            found += [f"{name}.{part}" for part in parts] or [name]
+
+def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """The values, with those of dataclasses among them one by one."""
+    found: dict[str, object] = {}
+    for name, value in values.items():
+        if dataclasses.is_dataclass(value):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            found |= _flat(fields, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
     return found
 
 

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 _JOIN_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 1.0
-"""Seconds for running tasks to end after they were cancelled by :meth:`EventLoop.stop`."""
+"""Seconds for running tasks to end: those that :meth:`EventLoop.stop` has cancelled, and those of gRPC's calls."""
 
 
 class EventLoop:

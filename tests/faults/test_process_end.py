@@ -282,23 +282,22 @@ def test_a_forked_child_does_not_keep_the_data_directory_of_a_closed_server(tmp_
     """The child has the locked file open, until it ends; and its own closing does not release the lock."""
     script = """
     server = bs.Server(data_dir="data")
-    ends, begins = os.pipe()
-    child = os.fork()
-    if not child:
+    told, tells = os.pipe()
+    waits, held = os.pipe()
+    if not os.fork():
+        os.close(held)
         server.close()
-        os.write(begins, b"closed")
-        time.sleep(600)
-    os.read(ends, 6)
+        os.write(tells, b"closed")
+        os.read(waits, 1)  # until the parent has ended
+        os._exit(0)
+    os.read(told, 6)
     try:
-        try:
-            bs.Server(data_dir="data")
-        except bs.AlreadyExistsError:
-            print("locked")
-        server.close()
-        with bs.Server(data_dir="data"):
-            print("opened again")
-    finally:
-        os.kill(child, 9)
+        bs.Server(data_dir="data")
+    except bs.AlreadyExistsError:
+        print("locked")
+    server.close()
+    with bs.Server(data_dir="data"):
+        print("opened again")
     """
     with ExitStack() as held:
         process = start(held, f"{BEGIN}os.chdir({str(tmp_path)!r})\n{textwrap.dedent(script)}")

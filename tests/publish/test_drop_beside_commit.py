@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,7 +169,7 @@ def test_a_batch_is_remembered_as_long_as_the_table_with_its_rows(
     check()
 
 
-def test_a_drop_beside_an_overwriting_takes_the_table_away_that_is_there_then() -> None:
+def test_a_drop_beside_an_overwriting_takes_the_table_away_that_is_there_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """It had found the one before, and its note comes after that of the exchange."""
     ledger = Ledger()
     catalog = Catalog(UpdateGraph(), lambda table: ledger.forget_table(table.name, table), ledger.pass_on)
@@ -183,7 +184,7 @@ def test_a_drop_beside_an_overwriting_takes_the_table_away_that_is_there_then() 
                 note_now(catalog.exchange(before, catalog.make("t", SCHEMA, spec), spec))
         note_now(note)
 
-    catalog.graph.note_now = after_the_exchange  # type: ignore[method-assign]
+    monkeypatch.setattr(catalog.graph, "note_now", after_the_exchange)
     catalog.drop("t")
     assert not waiting
     assert catalog.count == 0

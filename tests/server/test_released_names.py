@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.errors import FencedError, InvalidRequestError
+from barrage_server.errors import FencedError
 
 ROWS = pa.table({"n": [1]})
 
@@ -75,8 +75,3 @@ def test_names_that_match_no_pattern_stay_with_their_users(tmp_path: Path) -> No
         pytest.raises(FencedError, match="another user"),
     ):
         publish(server, "a", 1, "shared")
-
-
-def test_what_is_no_list_of_names_is_said() -> None:
-    with pytest.raises(InvalidRequestError, match="release_publishers"):
-        bs.Server(release_publishers=7)  # type: ignore[arg-type]
